@@ -1,0 +1,59 @@
+"""Bytes ↔ event. Unknown fields are ignored; unknown types and versions are errors that stop a consumer."""
+
+from typing import Any
+
+import msgspec
+
+from tidegate.events.envelope import Draft, Envelope
+from tidegate.events.errors import NotAnEnvelope, UnknownEvent
+from tidegate.events.registry import CURRENT, STRUCTS
+from tidegate.events.upcast import upcast
+
+_encoder = msgspec.json.Encoder()
+_envelopes = msgspec.json.Decoder(Envelope)
+_raw = msgspec.json.Decoder()
+_decoders: dict[tuple[str, int], msgspec.json.Decoder[Any]] = {
+    key: msgspec.json.Decoder(struct) for key, struct in STRUCTS.items()
+}
+
+
+def encode(draft: Draft) -> bytes:
+    """The draft as JSON bytes."""
+    return _encoder.encode(draft)
+
+
+def decode_envelope(value: bytes | memoryview) -> Envelope:
+    """The envelope with its data still raw. Raises NotAnEnvelope."""
+    try:
+        return _envelopes.decode(value)
+    except msgspec.DecodeError as error:
+        raise NotAnEnvelope(f"record is no envelope: {error}") from error
+
+
+def decode_data(envelope: Envelope) -> Any:
+    """The typed data of an envelope, upcast to today's version. Raises UnknownEvent."""
+    decoder = _decoders.get((envelope.type, envelope.v))
+    try:
+        if decoder is not None and CURRENT[envelope.type] == envelope.v:
+            return decoder.decode(envelope.data)
+        return _decode_old(envelope)
+    except msgspec.DecodeError as error:
+        raise UnknownEvent(
+            f"event {envelope.id} says {envelope.type} v{envelope.v} but does not fit it: {error}"
+        ) from error
+
+
+def _decode_old(envelope: Envelope) -> Any:
+    current = CURRENT.get(envelope.type)
+    if current is None or envelope.v > current:
+        known = "unknown type" if current is None else f"newest known version {current}"
+        raise UnknownEvent(
+            f"event {envelope.id} is {envelope.type} v{envelope.v}: {known}; upgrade consumers"
+        )
+    try:
+        data = upcast(envelope.type, envelope.v, current, _raw.decode(envelope.data))
+    except KeyError as error:
+        raise UnknownEvent(
+            f"event {envelope.id} is {envelope.type} v{envelope.v}: no upcaster to v{current}"
+        ) from error
+    return msgspec.convert(data, STRUCTS[envelope.type, current])

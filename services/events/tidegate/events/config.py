@@ -1,0 +1,259 @@
+"""Config types: what the TOML file parses into, and the payload of ConfigPublished.
+
+Secrets are references only (`env:NAME`, `file:PATH`); keys are stored as digests.
+"""
+
+import hashlib
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from tidegate.events.money import FREE, ListPrice
+from tidegate.events.types import (
+    Dialect,
+    Durability,
+    KeyId,
+    PoolId,
+    RouteName,
+    TargetId,
+    TenantId,
+    Unit,
+    WindowId,
+)
+
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$")]
+Positive = Annotated[int, Meta(gt=0)]
+NonNegative = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(gt=0)]
+Strategy = Literal["cheapest", "declared"]
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One quota period of a pool. `fixed` periods start at `anchor_ns` + k·duration, `first_request`
+    periods at the first use after the previous one ended."""
+
+    id: WindowId
+    unit: Unit
+    limit: Positive
+    duration_s: Seconds
+    kind: Literal["fixed", "first_request"] = "fixed"
+    anchor_ns: NonNegative = 0
+
+
+class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Targets that share quota. `flat` pools bill a fee per period, nothing per token."""
+
+    id: PoolId
+    billing: Literal["per_token", "flat"] = "per_token"
+    windows: tuple[Window, ...] = ()
+    admit_quantile: Annotated[float, Meta(gt=0, lt=1)] = 0.9
+
+
+class DatedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """List price in force from `from_ns`: nano-dollars per million tokens by class."""
+
+    from_ns: NonNegative = 0
+    input_uncached: NonNegative | None = None
+    cache_read: NonNegative | None = None
+    cache_write_5m: NonNegative | None = None
+    cache_write_1h: NonNegative | None = None
+    output: NonNegative | None = None
+
+    def list_price(self) -> ListPrice:
+        """The prices without their date."""
+        return ListPrice(
+            input_uncached=self.input_uncached,
+            cache_read=self.cache_read,
+            cache_write_5m=self.cache_write_5m,
+            cache_write_1h=self.cache_write_1h,
+            output=self.output,
+        )
+
+
+class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Upstream deadlines of one attempt, in seconds."""
+
+    connect_s: Seconds = 5.0
+    header_s: Seconds = 60.0
+    first_token_s: Seconds = 120.0
+    idle_s: Seconds = 60.0
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One upstream deployment. Changing pool, provider, model or secret needs a new id."""
+
+    id: TargetId
+    dialect: Dialect
+    base_url: str
+    model: str
+    secret: str | None = None
+    provider: str = ""
+    pool: PoolId | None = None
+    prices: tuple[DatedPrice, ...] = ()
+    context_window: Positive | None = None
+    max_output_tokens: Positive | None = None
+    vision: bool = True
+    tools: bool = True
+    reasoning: bool = True
+    max_in_flight: Positive | None = None
+    allow_private: bool = False
+    ca_file: str | None = None
+    proxy: str | None = None
+    deadlines: Deadlines = Deadlines()
+    enabled: bool = True
+
+    @property
+    def pool_id(self) -> PoolId:
+        """The target's pool; by default its own."""
+        return self.pool if self.pool is not None else PoolId(self.id)
+
+    def list_price(self, now_ns: int) -> ListPrice | None:
+        """The list price in force at `now_ns`, None when none is."""
+        price = None
+        for dated in self.prices:
+            if dated.from_ns <= now_ns:
+                price = dated
+        return None if price is None else price.list_price()
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A target a route may use. Grade 0 is the best answer quality; equal grades are equal substitutes."""
+
+    target: TargetId
+    grade: NonNegative = 0
+    priority: int = 0
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The public model name a client asks for."""
+
+    name: RouteName
+    candidates: tuple[Candidate, ...]
+    strategy: Strategy = "cheapest"
+    deadline_s: Seconds = 600.0
+    max_attempts: Positive = 4
+    max_cost_nanousd: Positive | None = None
+    time_value_nanousd_per_s: NonNegative = 0
+    refusal_cost_nanousd: NonNegative | None = None
+    max_ttft_p90_ms: Positive | None = None
+    allow_downgrade: bool = False
+
+
+class Tenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Who pays."""
+
+    id: TenantId
+    routes: tuple[RouteName, ...] | None = None
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A tenant's API key, known only by its digest (`sha256:<hex of the whole key>`)."""
+
+    id: KeyId
+    tenant: TenantId
+    digest: Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+    routes: tuple[RouteName, ...] | None = None
+
+
+class Routing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The part of the config that decides: published, versioned by digest, replayed."""
+
+    tenants: tuple[Tenant, ...] = ()
+    keys: tuple[Key, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    targets: tuple[Target, ...] = ()
+    routes: tuple[Route, ...] = ()
+
+    def digest(self) -> str:
+        """sha256 over the canonical encoding."""
+        return "sha256:" + hashlib.sha256(msgspec.json.encode(self)).hexdigest()
+
+    def pool_of(self, target: Target) -> Pool:
+        """The declared pool of a target, or the implied one of its own (per token, no windows)."""
+        for pool in self.pools:
+            if pool.id == target.pool_id:
+                return pool
+        return Pool(id=target.pool_id)
+
+    def charged_price(self, target: Target, now_ns: int) -> ListPrice | None:
+        """What an attempt is billed per token: nothing in a flat pool, else the list price in force."""
+        return FREE if self.pool_of(target).billing == "flat" else target.list_price(now_ns)
+
+
+class GatewaySettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The tenant listener and its limits."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8080
+    workers: Positive = 1
+    slot: Name = "gw"
+    max_body_bytes: Positive = 32 * 1024 * 1024
+    max_in_flight: Positive = 2_000
+    keepalive_s: Seconds = 75.0
+    header_deadline_s: Seconds = 10.0
+    body_deadline_s: Seconds = 60.0
+    client_stall_s: Seconds = 60.0
+    silent_keepalive_s: Seconds = 15.0
+    drain_delay_s: Annotated[float, Meta(ge=0)] = 0.0
+    drain_grace_s: Annotated[float, Meta(ge=0)] = 30.0
+    upstream_connections: Positive = 256
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which log, and how the journal and the relay behave."""
+
+    kind: Literal["sqlite", "kafka"] = "sqlite"
+    bootstrap: str | None = None
+    topic_prefix: str = ""
+    journal_max_bytes: Positive = 4 * 1024**3
+    reserve_bytes: Positive = 16 * 1024**2
+    orphan_after_s: Annotated[float, Meta(ge=0)] = 10.0
+    archive_after_s: Annotated[float, Meta(ge=0)] = 3_600.0
+
+
+class AdminSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The admin listener: own port, own credential, loopback by default."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8081
+    token: str | None = None
+
+
+class EstimatorSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The stream processor."""
+
+    runner: Literal["log", "faust"] = "log"
+    publish_every_s: Seconds = 0.25
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One TOML file. Every mistake is reported at once, by name and line (`runtime/settings`)."""
+
+    data_dir: str = "tidegate-data"
+    durability: Durability = "strict"
+    gateway: GatewaySettings = GatewaySettings()
+    log: LogSettings = LogSettings()
+    admin: AdminSettings = AdminSettings()
+    estimator: EstimatorSettings = EstimatorSettings()
+    tenants: tuple[Tenant, ...] = ()
+    keys: tuple[Key, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    targets: tuple[Target, ...] = ()
+    routes: tuple[Route, ...] = ()
+
+    def routing(self) -> Routing:
+        """The published part."""
+        return Routing(
+            tenants=self.tenants,
+            keys=self.keys,
+            pools=self.pools,
+            targets=self.targets,
+            routes=self.routes,
+        )

@@ -1,0 +1,119 @@
+"""The recorded plan: everything `decide` read and everything it concluded, enough to replay it bit by bit."""
+
+from typing import Literal
+
+import msgspec
+
+from tidegate.events.types import DecisionId, Dialect, PoolId, TargetId, WindowId
+
+Reason = Literal[
+    "disabled",
+    "dialect",
+    "context_window",
+    "output_limit",
+    "vision",
+    "tools",
+    "reasoning",
+    "price_unknown",
+    "circuit_refusing",
+    "pool_cooldown",
+    "window_exhausted",
+    "in_flight_cap",
+    "ttft_limit",
+    "grade",
+    "cost_cap",
+]
+"""Why a candidate was not admitted (closed)."""
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What is asked of the planner: derived scalars only, computed from text before, and recorded."""
+
+    request: str
+    tenant: str
+    key: str
+    route: str
+    dialect: Dialect
+    session: str
+    stream: bool = False
+    input_tokens: int = 0
+    """Estimate before the call: body text bytes ÷ 4, rounded up."""
+    max_output_tokens: int | None = None
+    vision: bool = False
+    tools: bool = False
+    reasoning: bool = False
+
+
+class WindowUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Units used of one window, in the period that began at `period_start_ns`."""
+
+    window: WindowId
+    period_start_ns: int
+    units: int
+
+
+class LocalView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What only this gateway knew of a candidate: recorded, because no snapshot holds it."""
+
+    in_flight: int = 0
+    uses: tuple[WindowUse, ...] = ()
+    """Own uses that `Applied` does not cover yet."""
+    refusing_until_ns: int | None = None
+    """Own 429s and failures that `Applied` does not cover yet: the target is closed until then."""
+    pool_until_ns: int | None = None
+    session_prompt_tokens: int | None = None
+    session_cached_tokens: int | None = None
+    session_at_ns: int | None = None
+
+
+class PriceParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Expected price of this request on one candidate, integer nano-dollars by part."""
+
+    cash: int = 0
+    quota: int = 0
+    retry: int = 0
+    time: int = 0
+    switch: int = 0
+    total: int = 0
+
+
+class CandidateVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One candidate of a decision. `rank` 0 is chosen; None means not admitted, `reason` says why."""
+
+    target: TargetId
+    pool: PoolId
+    target_version: int | None = None
+    pool_version: int | None = None
+    local: LocalView = LocalView()
+    grade: int = 0
+    reason: Reason | None = None
+    detail: str | None = None
+    """The limiting fact in words, e.g. `needs 130000, has 128000`."""
+    retry_at_ns: int | None = None
+    """When the reason may pass, where that is known."""
+    rank: int | None = None
+    price: PriceParts | None = None
+    expected_cached_tokens: int | None = None
+    expected_output_tokens: int | None = None
+    p_exhaust: float | None = None
+    uses: tuple[WindowUse, ...] = ()
+    """Expected quota use of this request here (planned)."""
+    propensity: float = 1.0
+
+
+class DecisionMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The plan for a request. `chosen` None is a refusal with every candidate's reason."""
+
+    decision: DecisionId
+    ask: Ask
+    now_ns: int
+    seed: int
+    config: str
+    code: str
+    decide_version: int
+    strategy: str
+    candidates: tuple[CandidateVerdict, ...]
+    chosen: TargetId | None = None
+    retry_at_ns: int | None = None
+    took_ns: int = msgspec.field(name="took_ns", default=0)
+    """How long deciding took; evidence of speed, no part of replay."""

@@ -1,0 +1,41 @@
+"""The one envelope around every event."""
+
+from typing import Any
+
+import msgspec
+
+from tidegate.events.types import EventId
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """An event as read: `data` is still raw, `registry` knows its type."""
+
+    id: EventId
+    type: str
+    v: int
+    ts: int
+    """Source's wall clock, nanoseconds since the epoch."""
+    source: str
+    seq: int
+    data: msgspec.Raw
+    tenant: str | None = None
+    request: str | None = None
+    session: str | None = None
+    cause: str | None = None
+    """Id of the event that caused this one."""
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """An event as written: the same fields, `data` typed."""
+
+    id: EventId
+    type: str
+    v: int
+    ts: int
+    source: str
+    seq: int
+    data: Any
+    tenant: str | None = None
+    request: str | None = None
+    session: str | None = None
+    cause: str | None = None

@@ -1,0 +1,1 @@
+"""The local log of one worker: append, open attempts, durability, orphan settlement."""

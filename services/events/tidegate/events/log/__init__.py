@@ -1,0 +1,1 @@
+"""The event log: one port, three adapters."""

@@ -1,0 +1,118 @@
+"""Events of the signals topic: attempts, their usage, their failures, demand. Partitioned by pool."""
+
+from typing import Literal
+
+import msgspec
+
+from tidegate.events.decision import WindowUse
+from tidegate.events.money import ListPrice, Tokens
+from tidegate.events.types import AttemptId, Basis, Cause, DecisionId, PoolId, TargetId
+
+Outcome = Literal["completed", "failed", "truncated", "cancelled", "client_slow", "orphaned"]
+Phase = Literal[
+    "dns", "connect", "tls", "send", "wait_headers", "first_byte", "mid_stream", "after_stop", "body"
+]
+
+
+class AttemptStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """An upstream call is about to be dialed. Committed before the first byte leaves."""
+
+    attempt: AttemptId
+    target: TargetId
+    pool: PoolId
+    route: str
+    index: int
+    """0 for the first attempt of the request, then 1, 2, …"""
+    input_tokens: int
+    """Estimate, as in the ask."""
+    reserve_output_tokens: int
+    """What is assumed produced when the usage stays unknown."""
+    price: ListPrice | None = None
+    """Per-token price this attempt is charged at (zeros in a flat pool); None = unknown."""
+    windows: tuple[WindowUse, ...] = ()
+    """Reserved units per window of the pool."""
+
+
+class FirstTokenSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The first content event of a stream arrived."""
+
+    attempt: AttemptId
+    target: TargetId
+    pool: PoolId
+    ttft_ns: int
+    input_tokens: int
+
+
+class UsageSettled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The one settlement of an attempt."""
+
+    attempt: AttemptId
+    target: TargetId
+    pool: PoolId
+    route: str
+    basis: Basis
+    outcome: Outcome
+    tokens: Tokens = Tokens()
+    cost_nanousd: int | None = None
+    """What the provider bills for it; None only when no price is known."""
+    price: ListPrice | None = None
+    windows: tuple[WindowUse, ...] = ()
+    duration_ns: int | None = None
+    ttft_ns: int | None = None
+    input_estimate: int | None = None
+    model: str | None = None
+    """Model the provider says it served."""
+    evidence: bool = True
+    """False: says nothing about the target's health (orphans, client's doing)."""
+
+
+class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Evidence of a failure; settles nothing."""
+
+    attempt: AttemptId
+    target: TargetId
+    pool: PoolId
+    cause: Cause
+    phase: Phase
+    rule: str
+    """Which rule of the classifier matched."""
+    status: int | None = None
+    retry_after_ms: int | None = None
+    reset_at_ns: int | None = None
+    confidence: Literal["high", "medium", "low"] = "high"
+
+
+class SettlementCorrected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What became known later. Ledger = settlements + corrections; `delta_nanousd` adds."""
+
+    attempt: AttemptId
+    target: TargetId
+    pool: PoolId
+    delta_nanousd: int
+    tokens: Tokens
+    """Usage as now known."""
+    evidence: str
+    correction: int = 0
+    """0 for the first correction of an attempt, then 1, 2, …"""
+
+
+class DemandSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A decision could have used this pool: its expected use, and the dollars the best alternative costs."""
+
+    decision: DecisionId
+    pool: PoolId
+    windows: tuple[WindowUse, ...]
+    alternative_nanousd: int | None = None
+    """None: no metered alternative and no refusal cost."""
+    chosen: bool = False
+
+
+class QuotaObserved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What a provider said of its own limits, in rate-limit headers."""
+
+    target: TargetId
+    pool: PoolId
+    scope: str
+    limit: int | None = None
+    remaining: int | None = None
+    resets_at_ns: int | None = None

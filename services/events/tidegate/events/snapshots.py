@@ -1,0 +1,96 @@
+"""What the estimator believes, as `decide` reads it: finished numbers, no exp, log or quantile left to do."""
+
+from typing import Literal
+
+import msgspec
+
+from tidegate.events.types import Cause, PoolId, TargetId, WindowId
+
+UviStatus = Literal["unknown", "surplus", "ok", "stressed", "critical", "exhausted"]
+Circuit = Literal["admitting", "refusing", "probing"]
+
+
+class Belief(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Mean and variance in the unit of the field's name; `prior` until evidence came."""
+
+    mean: float
+    var: float
+    prior: bool = False
+
+
+class TargetBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is believed of one target."""
+
+    price_input_uncached: Belief | None = None
+    price_cache_read: Belief | None = None
+    price_cache_write_5m: Belief | None = None
+    price_cache_write_1h: Belief | None = None
+    price_output: Belief | None = None
+    ttft_ms: Belief | None = None
+    ttft_p90_ms: float | None = None
+    output_tokens_per_s: Belief | None = None
+    output_tokens: Belief | None = None
+    success: Belief | None = None
+    error_lower: float | None = None
+    circuit: Circuit = "admitting"
+    circuit_until_ns: int | None = None
+    circuit_cause: Cause | None = None
+
+
+class WindowBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is believed of one quota window, in its own unit."""
+
+    window: WindowId
+    period_start_ns: int | None
+    resets_at_ns: int | None
+    used: int
+    limit: int
+    uvi: float | None = None
+    status: UviStatus = "unknown"
+    p_exhaust: float | None = None
+    exhausts_at_ns: int | None = None
+    exhausts_sd_s: float | None = None
+    remaining_demand: Belief | None = None
+    use_p90: float | None = None
+    shadow_nanousd: float = 0.0
+    """Shadow price λ, nano-dollars per unit of the window; > 0 while the window can bind."""
+
+
+class PoolBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is believed of one pool."""
+
+    windows: tuple[WindowBelief, ...] = ()
+    cooldown_until_ns: int | None = None
+    cooldown_cause: Cause | None = None
+
+
+class RateSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Belief about one subject (`target:<id>` or `pool:<id>`). `version` is dense per subject."""
+
+    subject: str
+    version: int
+    at_ns: int
+    config: str
+    evidence: int
+    """Position in the subject's signals partition that the belief includes."""
+    target: TargetBelief | None = None
+    pool: PoolBelief | None = None
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """Per (topic, partition): which `source -> seq` the snapshots of that partition include."""
+
+    topic: str
+    partition: int
+    position: int
+    marks: dict[str, int]
+
+
+def target_subject(target: TargetId) -> str:
+    """Subject of a target's snapshot and state."""
+    return f"target:{target}"
+
+
+def pool_subject(pool: PoolId) -> str:
+    """Subject of a pool's snapshot and state."""
+    return f"pool:{pool}"
