@@ -47,3 +47,11 @@ def settlement_id(attempt: AttemptId) -> EventId:
     """Id of the one settlement an attempt can have: derived, so that a second one is the same event."""
     digest = hashlib.blake2b(attempt.encode(), digest_size=16, person=b"settlement").digest()
     return EventId(format_uuid(int.from_bytes(digest, "big")))
+
+
+def source_closed_id(source: str, topic: int, partition: int) -> EventId:
+    """Id of the SourceClosed record of one partition: the same however often the relay writes it."""
+    digest = hashlib.blake2b(
+        f"{source}/{topic}/{partition}".encode(), digest_size=16, person=b"source-closed"
+    ).digest()
+    return EventId(format_uuid(int.from_bytes(digest, "big")))

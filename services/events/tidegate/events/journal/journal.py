@@ -1,0 +1,306 @@
+"""The worker's journal: append on the loop, one row per flush, exactly one settlement per attempt."""
+
+import asyncio
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tidegate.events import codec
+from tidegate.events.clock import Clock
+from tidegate.events.envelope import Draft
+from tidegate.events.errors import AlreadySettled, JournalUnwritable
+from tidegate.events.ids import IdSource, settlement_id
+from tidegate.events.journal import frames
+from tidegate.events.journal.orphans import settle_orphans
+from tidegate.events.journal.receipt import NO_CONTEXT, Batch, Context, Receipt
+from tidegate.events.journal.space import Space
+from tidegate.events.journal.store import POSITION, JournalStore
+from tidegate.events.journal.sync import SyncThread
+from tidegate.events.registry import type_of
+from tidegate.events.signals import AttemptStarted, UsageSettled
+from tidegate.events.topics import INDEX, SIGNALS, Topic
+from tidegate.events.types import AttemptId, Durability, EventId, SourceId
+
+MAINTAIN_S = 0.1
+_SIGNALS = INDEX[SIGNALS.name]
+
+
+class Journal:
+    """One slot's journal, used from one event loop. `open` settles what a dead owner left open.
+
+    `record`/`start`/`settle` buffer an event and return its seq; everything buffered in one turn of the loop
+    becomes one row. `wait_committed` and `wait_settled` tell when it is in the file and safe.
+    """
+
+    def __init__(
+        self,
+        store: JournalStore,
+        space: Space,
+        clock: Clock,
+        ids: IdSource,
+        source: SourceId,
+        durability: Durability,
+    ) -> None:
+        self._store = store
+        self._space = space
+        self._clock = clock
+        self._ids = ids
+        self.source = source
+        self._durability = durability
+        self._loop = asyncio.get_running_loop()
+        self._pending: list[bytes] = []
+        self._has_settlement = False
+        self._first_seq = self._next_seq = store.next_seq
+        self._open: dict[AttemptId, int] = {}
+        self._closing_now: dict[AttemptId, int] = {}
+        self._batch = Batch()
+        self._sync_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self.committed_seq = store.next_seq - 1
+        self.written_bytes = 0
+        self.synced_seq = 0
+        self.orphans_settled = 0
+        self._broken: JournalUnwritable | None = None
+        self._sync = SyncThread(store.folder, self, self._synced_in_thread, self._sync_failed_in_thread)
+        self._maintenance: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        folder: Path,
+        clock: Clock,
+        ids: IdSource,
+        *,
+        durability: Durability = "strict",
+        reserve_bytes: int = 16 * 1024**2,
+        max_bytes: int = 4 * 1024**3,
+    ) -> "Journal":
+        """Take the slot. Raises SlotTaken, JournalUnwritable, JournalCorrupt."""
+        store = JournalStore.open(folder)
+        try:
+            space = Space(folder, reserve_bytes, max_bytes)
+            space.reserve()
+            source = ids.source(folder.name)
+            orphans = settle_orphans(store, clock, lambda: source)
+            store.source_id(source)
+            journal = cls(store, space, clock, ids, source, durability)
+            journal.orphans_settled = orphans
+            journal._sync.start()
+        except BaseException:
+            store.close()
+            raise
+        journal._maintain()
+        return journal
+
+    @property
+    def refusing(self) -> str | None:
+        """Why new requests must be refused now, None when they may come."""
+        if self._broken is not None:
+            return str(self._broken)
+        return self._space.why if self._space.is_low else None
+
+    @property
+    def open_attempts(self) -> int:
+        """Attempts started and not settled."""
+        return len(self._open)
+
+    @property
+    def syncs(self) -> int:
+        """Syncs done so far."""
+        return self._sync.syncs
+
+    def record(
+        self, topic: Topic, partition: int, key: str, data: Any, context: Context = NO_CONTEXT
+    ) -> Receipt:
+        """Buffer an event. Raises JournalUnwritable after a fault or close."""
+        return self._append(INDEX[topic.name], partition, frames.PLAIN, key, data, context, None)
+
+    def start(self, partition: int, data: AttemptStarted, context: Context) -> Receipt:
+        """Buffer the start of an attempt and hold it open. Await `wait_committed` before dialing."""
+        receipt = self._append(_SIGNALS, partition, frames.STARTED, data.attempt, data, context, None)
+        self._open[data.attempt] = receipt.seq
+        return receipt
+
+    def settle(self, partition: int, data: UsageSettled, context: Context) -> Receipt:
+        """Buffer the one settlement of an open attempt. Raises AlreadySettled."""
+        if data.attempt not in self._open:
+            raise AlreadySettled(f"attempt {data.attempt} is not open: never started or already settled")
+        receipt = self._append(
+            _SIGNALS, partition, frames.SETTLED, data.attempt, data, context, settlement_id(data.attempt)
+        )
+        self._closing_now[data.attempt] = self._open.pop(data.attempt)
+        self._has_settlement = True
+        return receipt
+
+    def _append(
+        self,
+        topic: int,
+        partition: int,
+        flag: int,
+        key: str,
+        data: Any,
+        context: Context,
+        event: EventId | None,
+    ) -> Receipt:
+        if self._broken is not None:
+            raise self._broken
+        kind, version = type_of(data)
+        seq = self._next_seq
+        if event is None:
+            event = EventId(self._ids.next())
+        value = codec.encode(
+            Draft(
+                id=event,
+                type=kind,
+                v=version,
+                ts=self._clock.wall_ns(),
+                source=self.source,
+                seq=seq,
+                data=data,
+                tenant=context.tenant,
+                request=context.request,
+                session=context.session,
+                cause=context.cause,
+            )
+        )
+        self._next_seq = seq + 1
+        if not self._pending:
+            self._loop.call_soon(self.flush)
+        self._pending.append(frames.pack(topic, partition, flag, key.encode(), value))
+        return Receipt(seq, event, self._batch)
+
+    async def wait_committed(self, receipt: Receipt) -> None:
+        """Return when the event is in the file. Raises JournalUnwritable when it could not be stored."""
+        batch = receipt.batch
+        if not batch.done:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            batch.waiters.append(waiter)
+            await waiter
+        elif batch.error is not None:
+            raise batch.error
+
+    async def wait_settled(self, receipt: Receipt) -> None:
+        """Return when a settlement may be told to the client: synced in `strict`, committed in `fast`.
+
+        Raises JournalUnwritable when it could not be stored.
+        """
+        await self.wait_committed(receipt)
+        if self._durability == "strict":
+            await self.wait_synced(receipt.seq)
+
+    async def wait_synced(self, seq: int) -> None:
+        """Return when a sync begun after the commit of `seq` has returned. Raises JournalUnwritable."""
+        if self.synced_seq >= seq:
+            return
+        if self._broken is not None:
+            raise self._broken
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._sync_waiters.append((seq, waiter))
+        self._sync.request()
+        await waiter
+
+    def flush(self) -> None:
+        """Commit everything buffered as one row, now."""
+        batch = self._pending
+        if not batch:
+            return
+        self._pending = []
+        ended, self._batch = self._batch, Batch()
+        blob = b"".join(batch)
+        try:
+            self._insert(len(batch), blob)
+        except JournalUnwritable as error:
+            self._undo(error)
+            ended.end(error)
+            return
+        self.committed_seq = self._next_seq - 1
+        self._first_seq = self._next_seq
+        self.written_bytes += len(blob)
+        self._closing_now.clear()
+        self._has_settlement = False
+        ended.end(None)
+
+    def _insert(self, count: int, blob: bytes) -> None:
+        mark = next(iter(self._open.values()), self._next_seq)
+        now_ns = self._clock.wall_ns()
+        try:
+            self._store.insert(count, mark, self.source, now_ns, blob)
+        except JournalUnwritable:
+            if not (self._has_settlement and self._space.release()):
+                raise
+            self._store.insert(count, mark, self.source, now_ns, blob)
+
+    def _undo(self, error: JournalUnwritable) -> None:
+        # Nothing of the batch was stored, so its seqs are free again: they stay gap-free. Attempts that
+        # began in it were never dialed; settlements in it did not happen, their attempts are open again.
+        self._next_seq = self._first_seq
+        reopened = {attempt: seq for attempt, seq in self._closing_now.items() if seq < self._first_seq}
+        kept = {attempt: seq for attempt, seq in self._open.items() if seq < self._first_seq}
+        self._open = dict(sorted((reopened | kept).items(), key=lambda item: item[1]))
+        self._closing_now.clear()
+        self._has_settlement = False
+        self._space.is_low, self._space.why = True, str(error)
+
+    def _synced_in_thread(self, seq: int) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._synced, seq)
+
+    def _synced(self, seq: int) -> None:
+        self.synced_seq = max(self.synced_seq, seq)
+        waiting: list[tuple[int, asyncio.Future[None]]] = []
+        for need, waiter in self._sync_waiters:
+            if need <= self.synced_seq:
+                if not waiter.done():
+                    waiter.set_result(None)
+            else:
+                waiting.append((need, waiter))
+        self._sync_waiters = waiting
+
+    def _sync_failed_in_thread(self, error: OSError | apsw.Error) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._sync_failed, error)
+
+    def _sync_failed(self, error: OSError | apsw.Error) -> None:
+        # After a failed sync the kernel may have dropped the pages: nothing later can be promised here.
+        self._broken = JournalUnwritable(f"journal {self._store.folder} could not be synced: {error}")
+        for _, waiter in self._sync_waiters:
+            if not waiter.done():
+                waiter.set_exception(self._broken)
+        self._sync_waiters = []
+
+    def _maintain(self) -> None:
+        self._maintenance = self._loop.call_later(MAINTAIN_S, self._maintain)
+        with contextlib.suppress(OSError):
+            self._space.check()
+        position = read_position(self._store.folder)
+        mark = next(iter(self._open.values()), self._next_seq)
+        with contextlib.suppress(JournalUnwritable):
+            self._store.delete_below(min(mark, position))
+
+    async def close(self) -> None:
+        """Flush, sync, release the slot. Attempts still open are left for the next owner to settle."""
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+        self.flush()
+        await self._loop.run_in_executor(None, self._sync.close)
+        self._broken = self._broken or JournalUnwritable(f"journal {self._store.folder} is closed")
+        self._store.close()
+
+
+def read_position(folder: Path) -> int:
+    """The relay's position in this journal (next seq to send); 0 when the relay has not been here."""
+    try:
+        return int(json.loads((folder / POSITION).read_bytes())["position"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def journal_folders(data_dir: Path) -> list[Path]:
+    """Folders of all slots, in name order."""
+    root = data_dir / "journals"
+    if not root.is_dir():
+        return []
+    return sorted(entry for entry in root.iterdir() if os.path.lexists(entry / "journal.db"))
