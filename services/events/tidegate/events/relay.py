@@ -6,7 +6,6 @@ Consumers drop what they have seen by (source, seq).
 """
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +21,8 @@ from tidegate.events.ids import IdSource, source_closed_id
 from tidegate.events.journal import frames
 from tidegate.events.journal.journal import journal_folders
 from tidegate.events.journal.orphans import settle_orphans
-from tidegate.events.journal.store import DB, POSITION, JournalStore, JournalTail, Row, take_lock
-from tidegate.events.journal.sync import SyncedMark, sync_file
+from tidegate.events.journal.store import POSITION, JournalStore, JournalTail, Row, take_lock
+from tidegate.events.journal.sync import SyncedMark
 from tidegate.events.log.port import EventLog, Outgoing
 from tidegate.events.topics import TOPICS
 
@@ -60,7 +59,7 @@ class JournalRelay:
         self._tail: JournalTail | None = None
         self._mark: SyncedMark | None = None
         self._position = _load_position(folder)
-        self._touched = {tuple(pair) for pair in self._position.touched}
+        self._touched = set(self._position.touched)
         self.sent = 0
 
     @property
@@ -131,7 +130,8 @@ class JournalRelay:
             return False
         try:
             settle_orphans(store, self._clock, lambda: self._ids.source("drain"))
-            _sync_everything(self._folder, store.next_seq - 1)
+            store.checkpoint()
+            _publish_synced(self._folder, store.next_seq - 1)
             while await self.step():
                 pass
             await self._close_source()
@@ -270,14 +270,7 @@ def _is_free(folder: Path) -> bool:
     return True
 
 
-def _sync_everything(folder: Path, seq: int) -> None:
-    for name in (DB, DB + "-wal"):
-        with contextlib.suppress(FileNotFoundError):
-            handle = os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                sync_file(handle)
-            finally:
-                os.close(handle)
+def _publish_synced(folder: Path, seq: int) -> None:
     mark = SyncedMark(folder)
     mark.write(seq)
     mark.close()

@@ -12,7 +12,7 @@ import apsw
 from tidegate.events import codec
 from tidegate.events.clock import Clock
 from tidegate.events.envelope import Draft
-from tidegate.events.errors import AlreadySettled, JournalUnwritable
+from tidegate.events.errors import AlreadySettled, JournalUnwritable, SlotTaken
 from tidegate.events.ids import IdSource, settlement_id
 from tidegate.events.journal import frames
 from tidegate.events.journal.orphans import settle_orphans
@@ -26,6 +26,8 @@ from tidegate.events.topics import INDEX, SIGNALS, Topic
 from tidegate.events.types import AttemptId, Durability, EventId, SourceId
 
 MAINTAIN_S = 0.1
+LOCK_TRIES = 25
+LOCK_RETRY_S = 0.02
 _SIGNALS = INDEX[SIGNALS.name]
 
 
@@ -79,7 +81,7 @@ class Journal:
         max_bytes: int = 4 * 1024**3,
     ) -> "Journal":
         """Take the slot. Raises SlotTaken, JournalUnwritable, JournalCorrupt."""
-        store = JournalStore.open(folder)
+        store = await _open_store(folder)
         try:
             space = Space(folder, reserve_bytes, max_bytes)
             space.reserve()
@@ -288,6 +290,16 @@ class Journal:
         await self._loop.run_in_executor(None, self._sync.close)
         self._broken = self._broken or JournalUnwritable(f"journal {self._store.folder} is closed")
         self._store.close()
+
+
+async def _open_store(folder: Path) -> JournalStore:
+    # The relay takes the lock for an instant to see whether a slot is orphaned.
+    for _ in range(LOCK_TRIES):
+        try:
+            return JournalStore.open(folder)
+        except SlotTaken:
+            await asyncio.sleep(LOCK_RETRY_S)
+    return JournalStore.open(folder)
 
 
 def read_position(folder: Path) -> int:

@@ -144,6 +144,13 @@ class JournalStore:
         except apsw.Error as error:
             raise _translate(error, self.folder / DB) from error
 
+    def checkpoint(self) -> None:
+        """Make everything committed durable: a checkpoint syncs the WAL, then the file it copies to."""
+        try:
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+        except apsw.Error as error:
+            raise _translate(error, self.folder / DB) from error
+
     def close(self) -> None:
         """Close the file, then give up the lock."""
         self._db.close()
