@@ -1,0 +1,98 @@
+"""Request body → the scalars the planner needs. Text is measured here and goes no further. Pure."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tidegate.events.types import Dialect
+from tidegate.gateway.errors import GatewayError
+
+_BYTES_PER_TOKEN = 4
+_EMPTY = Raw()
+
+
+class Body(msgspec.Struct, gc=False):
+    """Fields of a chat or messages body that matter before the call; everything else is passed through."""
+
+    model: str
+    messages: Raw
+    stream: bool | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    system: Raw = _EMPTY
+    tools: Raw = _EMPTY
+    stream_options: dict[str, Any] | None = None
+    prompt_cache_key: Any = None
+    metadata: Any = None
+    thinking: Raw = _EMPTY
+    reasoning_effort: Any = None
+    n: int | None = None
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """The client's bound on output, None when it gave none."""
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+    @property
+    def wants_usage_chunk(self) -> bool:
+        """OpenAI streams carry usage only when the client asked."""
+        return bool(self.stream_options and self.stream_options.get("include_usage"))
+
+    def input_tokens(self) -> int:
+        """Estimate: bytes of messages, system and tools ÷ 4, rounded up; the provider counts later."""
+        size = len(self.messages) + len(self.system) + len(self.tools)
+        return -(-size // _BYTES_PER_TOKEN)
+
+    def has_images(self) -> bool:
+        """True when a content block looks like an image; a text that quotes one only over-demands."""
+        blob = memoryview(self.messages).tobytes()
+        return b'"image_url"' in blob or b'"image"' in blob
+
+    def has_tools(self) -> bool:
+        """True when tools are offered."""
+        return len(self.tools) > 2
+
+    def wants_reasoning(self, dialect: Dialect) -> bool:
+        """True when the client explicitly asks for reasoning."""
+        if dialect == "anthropic":
+            return b'"enabled"' in memoryview(self.thinking).tobytes()
+        return self.reasoning_effort not in {None, "none"}
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: str
+    content: Raw = _EMPTY
+
+
+_bodies = msgspec.json.Decoder(Body)
+_messages = msgspec.json.Decoder(list[_Message])
+
+
+def parse_body(raw: bytes) -> Body:
+    """The body's fields. Raises GatewayError(body_invalid) naming what is wrong."""
+    try:
+        body = _bodies.decode(raw)
+    except msgspec.ValidationError as error:
+        raise GatewayError("body_invalid", f"Request body: {error}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise GatewayError("body_invalid", f"Request body is not valid JSON: {error}.") from error
+    if not body.model:
+        raise GatewayError("body_invalid", "Request body: `model` must name a route.")
+    limit = body.max_output_tokens
+    if limit is not None and limit < 1:
+        raise GatewayError("body_invalid", f"Request body: max tokens must be at least 1, not {limit}.")
+    if memoryview(body.messages).tobytes()[:1] != b"[":
+        raise GatewayError("body_invalid", "Request body: `messages` must be an array.")
+    return body
+
+
+def first_user_message(body: Body) -> bytes | None:
+    """Raw JSON of the first user message's content: the last resort to tell sessions apart."""
+    try:
+        for message in _messages.decode(body.messages):
+            if message.role == "user":
+                return memoryview(message.content).tobytes()
+    except msgspec.DecodeError as error:
+        raise GatewayError("body_invalid", f"Request body: `messages`: {error}.") from error
+    return None

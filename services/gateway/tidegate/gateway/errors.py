@@ -1,0 +1,134 @@
+"""Error → status, headers and body in the client's dialect; the only place that knows HTTP codes."""
+
+import math
+from typing import Any, Literal
+
+import msgspec
+import orjson
+
+from tidegate.events.types import Dialect
+
+Code = Literal[
+    "key_missing",
+    "key_unknown",
+    "route_forbidden",
+    "route_unknown",
+    "body_invalid",
+    "body_too_large",
+    "nothing_admitted",
+    "journal_unwritable",
+    "overloaded",
+    "draining",
+    "policy_denied",
+    "request_incompatible",
+    "upstream_auth",
+    "upstream_rate_limited",
+    "upstream_quota_exhausted",
+    "upstream_unavailable",
+    "upstream_unreachable",
+    "upstream_unknown",
+    "deadline_exceeded",
+    "stream_truncated",
+    "client_slow",
+    "not_found",
+    "internal_error",
+]
+"""Every code a client can see (closed; docs/reference/errors.md lists them)."""
+
+STATUS: dict[Code, int] = {
+    "key_missing": 401,
+    "key_unknown": 401,
+    "route_forbidden": 403,
+    "route_unknown": 404,
+    "body_invalid": 400,
+    "body_too_large": 413,
+    "nothing_admitted": 503,
+    "journal_unwritable": 503,
+    "overloaded": 503,
+    "draining": 503,
+    "policy_denied": 403,
+    "request_incompatible": 400,
+    "upstream_auth": 502,
+    "upstream_rate_limited": 429,
+    "upstream_quota_exhausted": 429,
+    "upstream_unavailable": 502,
+    "upstream_unreachable": 502,
+    "upstream_unknown": 502,
+    "deadline_exceeded": 504,
+    "stream_truncated": 502,
+    "client_slow": 408,
+    "not_found": 404,
+    "internal_error": 500,
+}
+
+_OPENAI_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "insufficient_quota",
+    403: "permission_error",
+    404: "invalid_request_error",
+    408: "timeout_error",
+    413: "invalid_request_error",
+    429: "rate_limit_error",
+    504: "timeout_error",
+}
+_ANTHROPIC_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+class GatewayError(Exception):
+    """A refusal or failure the client is told about. `message` must be safe to show."""
+
+    def __init__(
+        self, code: Code, message: str, *, retry_after_s: float | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code: Code = code
+        self.message = message
+        self.retry_after_s = retry_after_s
+        self.status = STATUS[code] if status is None else status
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """An answer ready to send; `head` is complete header lines."""
+
+    status: int
+    head: bytes
+    body: bytes
+
+
+def envelope(dialect: Dialect, status: int, code: str, message: str) -> dict[str, Any]:
+    """The error object of a dialect: Anthropic's for messages, OpenAI's for all else."""
+    if dialect == "anthropic":
+        kind = _ANTHROPIC_TYPES.get(status, "api_error")
+        return {"type": "error", "error": {"type": kind, "message": message, "code": code}}
+    kind = _OPENAI_TYPES.get(status, "server_error")
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def render(error: GatewayError, dialect: Dialect) -> Rendered:
+    """The whole HTTP answer to an error."""
+    head = b"content-type: application/json\r\n"
+    if error.retry_after_s is not None:
+        head += b"retry-after: %d\r\n" % max(1, math.ceil(error.retry_after_s))
+    return Rendered(
+        error.status, head, orjson.dumps(envelope(dialect, error.status, error.code, error.message))
+    )
+
+
+def error_event(error: GatewayError, dialect: Dialect) -> bytes:
+    """One typed error event for a stream that has begun; no success marker follows it."""
+    data = orjson.dumps(envelope(dialect, error.status, error.code, error.message))
+    if dialect == "anthropic":
+        return b"event: error\ndata: " + data + b"\n\n"
+    return b"data: " + data + b"\n\n"

@@ -1,0 +1,64 @@
+"""Which session a request belongs to: the first hint present, as a keyed digest. Pure."""
+
+import base64
+import hmac
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+HEADERS = ("x-tidegate-session", "x-claude-code-session-id", "session-id", "session_id")
+_MAX_HINT_BYTES = 4_096
+
+
+class Session(NamedTuple):
+    """Session id as it stands in events, and which hint named it."""
+
+    id: str
+    source: str
+
+
+def find_session(
+    headers: Mapping[bytes, bytes],
+    body: Mapping[str, Any],
+    first_user_message: bytes | None,
+    request: str,
+    data_key: bytes,
+) -> Session:
+    """The session of a request. `headers` has lower-case names; `body` the fields that may hold a hint."""
+    for name in HEADERS:
+        value = headers.get(name.encode())
+        if value:
+            return _keyed(data_key, name, value)
+    cache_key = body.get("prompt_cache_key")
+    if isinstance(cache_key, str) and cache_key:
+        return _keyed(data_key, "prompt_cache_key", cache_key.encode())
+    user = _session_in_metadata(body.get("metadata"))
+    if user:
+        return _keyed(data_key, "metadata.user_id", user.encode())
+    if first_user_message:
+        return _keyed(data_key, "first_user_message", first_user_message)
+    return Session(request, "request")
+
+
+def _session_in_metadata(metadata: Any) -> str | None:
+    """The session part of `metadata.user_id`: `…_session_<id>`, or the field session_id of a JSON text."""
+    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    if not isinstance(user, str):
+        return None
+    _, marker, session = user.rpartition("_session_")
+    if marker and session:
+        return session
+    if user.startswith("{"):
+        try:
+            inner = orjson.loads(user)
+        except orjson.JSONDecodeError:
+            return None
+        value = inner.get("session_id") if isinstance(inner, dict) else None
+        return value if isinstance(value, str) and value else None
+    return None
+
+
+def _keyed(data_key: bytes, name: str, value: bytes) -> Session:
+    digest = hmac.digest(data_key, name.encode() + b"\0" + value[:_MAX_HINT_BYTES], "sha256")
+    return Session(base64.urlsafe_b64encode(digest[:15]).decode(), name)

@@ -1,0 +1,215 @@
+"""Which of the nine causes a failed attempt has; a status alone never decides. Pure.
+
+Precedence: typed code, refined by the message under it; then status with a typed family; then the socket
+phase; then a text ladder over provider-authored, untyped bodies; else `unknown`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+import orjson
+
+from tidegate.events.signals import Phase
+from tidegate.events.types import Cause
+from tidegate.gateway import timing
+
+Confidence = Literal["high", "medium", "low"]
+MAX_EXCERPT = 512
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Evidence of one failed attempt. `message` is the provider's own words (≤ 512), shown, never stored."""
+
+    cause: Cause
+    phase: Phase
+    rule: str
+    confidence: Confidence = "high"
+    status: int | None = None
+    retry_after_ms: int | None = None
+    reset_at_ns: int | None = None
+    message: str = ""
+
+
+_TYPED: dict[str, Cause] = {
+    # Anthropic error types
+    "rate_limit_error": "rate_limited",
+    "overloaded_error": "unavailable",
+    "api_error": "unavailable",
+    "timeout_error": "unavailable",
+    "authentication_error": "auth",
+    "billing_error": "auth",
+    "invalid_request_error": "invalid_request",
+    "not_found_error": "invalid_request",
+    "request_too_large": "invalid_request",
+    # OpenAI error codes and types
+    "insufficient_quota": "quota_exhausted",
+    "rate_limit_exceeded": "rate_limited",
+    "invalid_api_key": "auth",
+    "account_deactivated": "auth",
+    "context_length_exceeded": "invalid_request",
+    "model_not_found": "invalid_request",
+    "unsupported_parameter": "invalid_request",
+    "content_policy_violation": "denied",
+    "content_filter": "denied",
+    "server_error": "unavailable",
+    "service_unavailable": "unavailable",
+    "tokens": "rate_limited",
+    "requests": "rate_limited",
+}
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+_QUOTA = _words(
+    r"\b(?:5|five)[- ]?hour\b|\b(?:session|weekly|daily|monthly|usage|subscription|plan)\s+(?:usage\s+)?"
+    r"(?:limit|quota)\b|quota (?:is )?(?:exhausted|exceeded|used up)|exceeded your current quota"
+)
+_BILLING = _words(r"credit balance|billing|payment required|prepaid|insufficient (?:funds|balance)")
+_POLICY = _words(
+    r"content (?:management )?policy|(?:blocked|denied|rejected) by .{0,40}polic|safety (?:system|filter)"
+)
+_OVERFLOW = _words(r"context (?:length|window)|maximum context|prompt is too long|too many tokens")
+
+_REFINEMENTS: tuple[tuple[str, frozenset[Cause], re.Pattern[str], Cause], ...] = (
+    ("quota_wording", frozenset({"rate_limited", "invalid_request", "unknown"}), _QUOTA, "quota_exhausted"),
+    ("billing_wording", frozenset({"invalid_request", "unknown", "rate_limited"}), _BILLING, "auth"),
+    ("policy_wording", frozenset({"invalid_request", "unknown"}), _POLICY, "denied"),
+)
+_LADDER: tuple[tuple[str, re.Pattern[str], Cause], ...] = (
+    ("text_quota", _QUOTA, "quota_exhausted"),
+    ("text_rate", _words(r"rate.?limit|too many requests"), "rate_limited"),
+    ("text_auth", _words(r"unauthorized|invalid (?:x-)?api key|authentication"), "auth"),
+    ("text_billing", _BILLING, "auth"),
+    ("text_policy", _POLICY, "denied"),
+    ("text_overflow", _OVERFLOW, "invalid_request"),
+    (
+        "text_unavailable",
+        _words(r"overloaded|service unavailable|internal server error|bad gateway|server had an error"),
+        "unavailable",
+    ),
+)
+_STATUS_FAMILY: dict[int, tuple[str, Cause]] = {
+    401: ("status_401_typed", "auth"),
+    402: ("status_402_typed", "quota_exhausted"),
+    404: ("status_404_typed", "invalid_request"),
+    408: ("status_408_typed", "unavailable"),
+    413: ("status_413_typed", "invalid_request"),
+    422: ("status_422_typed", "invalid_request"),
+    429: ("status_429_typed", "rate_limited"),
+    500: ("status_500_typed", "unavailable"),
+    502: ("status_502_typed", "unavailable"),
+    503: ("status_503_typed", "unavailable"),
+    504: ("status_504_typed", "unavailable"),
+    529: ("status_529_typed", "unavailable"),
+}
+_GATEWAY_STATUSES = frozenset({502, 503, 504, 529})
+
+
+def classify_answer(
+    status: int, headers: Mapping[str, str], body: bytes, now_ns: int, phase: Phase = "body"
+) -> Failure:
+    """Cause of an error answer (status ≥ 400, or 200 with an error body)."""
+    error = _error_object(body)
+    message = _message_of(error, body)
+    cause, rule, confidence = _cause_of(status, error, message)
+    return Failure(
+        cause=cause,
+        phase=phase,
+        rule=rule,
+        confidence=confidence,
+        status=status,
+        retry_after_ms=timing.retry_after_ms(headers, now_ns),
+        reset_at_ns=_reset(headers, error, message, now_ns),
+        message=message[:MAX_EXCERPT],
+    )
+
+
+def classify_event(data: Any, now_ns: int, status: int = 200) -> Failure:
+    """Cause of an error event inside a stream; `data` is its parsed JSON."""
+    error = data.get("error") if isinstance(data, dict) else None
+    error = error if isinstance(error, dict) else {}
+    message = _message_of(error, b"")
+    cause, rule, confidence = _cause_of(status, error, message)
+    return Failure(
+        cause=cause,
+        phase="mid_stream",
+        rule="event_" + rule,
+        confidence=confidence,
+        status=status,
+        reset_at_ns=_reset({}, error, message, now_ns),
+        message=message[:MAX_EXCERPT],
+    )
+
+
+def _cause_of(status: int, error: Mapping[str, Any], message: str) -> tuple[Cause, str, Confidence]:
+    for field in ("code", "type"):
+        name = error.get(field)
+        typed = _TYPED.get(name) if isinstance(name, str) else None
+        if typed is not None:
+            refined = _refine(typed, message)
+            return (typed, f"{field}:{name}", "high") if refined is None else (*refined, "high")
+    family = _STATUS_FAMILY.get(status)
+    if error and family is not None:
+        refined = _refine(family[1], message)
+        return (family[1], family[0], "medium") if refined is None else (*refined, "medium")
+    for rule, pattern, cause in _LADDER:
+        if pattern.search(message):
+            return cause, rule, "medium"
+    if status in _GATEWAY_STATUSES:
+        # An untyped answer of the gateway statuses comes from a proxy in front of the provider.
+        return "unavailable", f"status_{status}_untyped", "low"
+    return "unknown", "none", "low"
+
+
+def _refine(typed: Cause, message: str) -> tuple[Cause, str] | None:
+    for rule, causes, pattern, refined in _REFINEMENTS:
+        if typed in causes and pattern.search(message):
+            return refined, rule
+    return None
+
+
+def _error_object(body: bytes) -> dict[str, Any]:
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    error = parsed.get("error") if isinstance(parsed, dict) else None
+    if isinstance(error, dict):
+        return error
+    return {"message": error} if isinstance(error, str) else {}
+
+
+def _message_of(error: Mapping[str, Any], body: bytes) -> str:
+    message = error.get("message")
+    if isinstance(message, str):
+        return message
+    return "" if error else body[: 4 * MAX_EXCERPT].decode("utf-8", "replace")
+
+
+_SPENT_LIMITS = (
+    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+    ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+)
+
+
+def _reset(headers: Mapping[str, str], error: Mapping[str, Any], message: str, now_ns: int) -> int | None:
+    explicit = error.get("resets_at")
+    found = timing.reset_at_ns(explicit, now_ns) if isinstance(explicit, str) else None
+    if found is not None:
+        return found
+    found = timing.reset_in_message(message, now_ns)
+    if found is not None:
+        return found
+    for remaining, reset in _SPENT_LIMITS:
+        # Only the limit that is spent tells when to come back; another one's reset is no evidence.
+        if headers.get(remaining) == "0":
+            found = timing.reset_at_ns(headers.get(reset), now_ns)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,124 @@
+"""Causes of failures: the typed map, its refinements, and the blind spots older classifiers had."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.gateway.taxonomy import classify_answer, classify_event
+
+NOW = 1_800_000_000_000_000_000
+
+
+def openai(message: str = "", code: str | None = None, kind: str = "invalid_request_error") -> bytes:
+    return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
+
+
+def anthropic(kind: str, message: str = "") -> bytes:
+    return orjson.dumps({"type": "error", "error": {"type": kind, "message": message}})
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "cause"),
+    [
+        (
+            429,
+            anthropic("rate_limit_error", "Number of requests has exceeded your rate limit"),
+            "rate_limited",
+        ),
+        (529, anthropic("overloaded_error", "Overloaded"), "unavailable"),
+        (500, anthropic("api_error", "Internal server error"), "unavailable"),
+        (504, anthropic("timeout_error", "Request timed out"), "unavailable"),
+        (401, anthropic("authentication_error", "invalid x-api-key"), "auth"),
+        (403, anthropic("billing_error", "payment failed"), "auth"),
+        (400, anthropic("invalid_request_error", "messages: at least one is required"), "invalid_request"),
+        (404, anthropic("not_found_error", "model: nope"), "invalid_request"),
+        (413, anthropic("request_too_large", "Request exceeds the maximum size"), "invalid_request"),
+        (403, anthropic("permission_error", "not allowed"), "unknown"),
+        (403, anthropic("permission_error", "blocked by our usage policy"), "denied"),
+        (429, openai("slow down", "rate_limit_exceeded", "requests"), "rate_limited"),
+        (
+            429,
+            openai("You exceeded your current quota", "insufficient_quota", "insufficient_quota"),
+            "quota_exhausted",
+        ),
+        (401, openai("Incorrect API key provided", "invalid_api_key"), "auth"),
+        (400, openai("maximum context length is 8192", "context_length_exceeded"), "invalid_request"),
+        (404, openai("The model does not exist", "model_not_found"), "invalid_request"),
+        (400, openai("flagged", "content_policy_violation"), "denied"),
+        # blind spots of the reference classifier
+        (503, b"Service Unavailable\nretry-after: 30", "unavailable"),
+        (
+            429,
+            anthropic("rate_limit_error", "5-hour limit reached, resets 2027-01-15T09:00:00Z"),
+            "quota_exhausted",
+        ),
+        (400, anthropic("invalid_request_error", "Your credit balance is too low"), "auth"),
+        (502, b"<html>502 Bad Gateway</html>", "unavailable"),
+        (418, b"", "unknown"),
+        (500, b"", "unknown"),
+        (400, b"no idea", "unknown"),
+        (422, openai("validation", None, "something_new"), "invalid_request"),
+    ],
+)
+def test_evidence_decides_the_cause(status: int, body: bytes, cause: str) -> None:
+    failure = classify_answer(status, {}, body, NOW)
+    assert failure.cause == cause, failure
+    assert failure.status == status
+
+
+def test_a_status_alone_never_decides() -> None:
+    causes = {
+        classify_answer(status, {}, b"", NOW).cause for status in (400, 401, 402, 403, 404, 422, 429, 500)
+    }
+    assert causes == {"unknown"}
+
+
+def test_reset_is_taken_from_the_spent_limit_only() -> None:
+    headers = {
+        "anthropic-ratelimit-requests-remaining": "40",
+        "anthropic-ratelimit-requests-reset": "2027-01-15T08:00:10Z",
+        "anthropic-ratelimit-tokens-remaining": "0",
+        "anthropic-ratelimit-tokens-reset": "2027-01-15T08:30:00Z",
+        "retry-after": "12",
+    }
+    failure = classify_answer(429, headers, anthropic("rate_limit_error", "tokens"), NOW)
+    assert failure.retry_after_ms == 12_000
+    assert failure.reset_at_ns == NOW + 30 * 60 * 1_000_000_000
+
+
+def test_a_timestamp_of_the_past_in_a_message_is_no_reset() -> None:
+    failure = classify_answer(429, {}, anthropic("rate_limit_error", "at 2020-01-01T00:00:00Z"), NOW)
+    assert failure.reset_at_ns is None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected_ms"),
+    [
+        ({"retry-after": "7"}, 7_000),
+        ({"retry-after": "1.5"}, 1_500),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 250),
+        ({"retry-after": "Fri, 15 Jan 2027 08:00:30 GMT"}, 30_000),
+        ({"retry-after": "Fri, 15 Jan 2021 08:00:30 GMT"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "1e12"}, None),
+        ({"retry-after": "nan"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_is_read_in_every_form(value: dict[str, str], expected_ms: int | None) -> None:
+    assert classify_answer(503, value, b"overloaded", NOW).retry_after_ms == expected_ms
+
+
+def test_error_events_in_streams_are_classified_by_their_content() -> None:
+    failure = classify_event({"type": "error", "error": {"type": "overloaded_error", "message": "x"}}, NOW)
+    assert (failure.cause, failure.phase) == ("unavailable", "mid_stream")
+    assert classify_event({"error": "boom"}, NOW).cause == "unknown"
+
+
+@given(st.integers(100, 599), st.binary(max_size=300))
+def test_any_bytes_get_a_cause_and_never_an_exception(status: int, body: bytes) -> None:
+    assert len(classify_answer(status, {}, body, NOW).message) <= 512
