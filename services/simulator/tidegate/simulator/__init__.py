@@ -1,0 +1,1 @@
+"""Simulated LLM providers with their own log, invoice, caches, quota windows and faults."""

@@ -1,0 +1,202 @@
+"""Writes Anthropic messages: bodies, events, errors and `anthropic-ratelimit-*` headers."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from tidegate.simulator import anthropic_ask, sse
+from tidegate.simulator.actions import Headers
+from tidegate.simulator.answer import Answer, Piece, tool_input
+from tidegate.simulator.ask import Ask, Refusal
+from tidegate.simulator.config import Dialect
+from tidegate.simulator.tokens import TokenClasses
+from tidegate.simulator.windows import WindowState, tightest
+from tidegate.simulator.wire import Event
+
+SIGNATURE = "c2ltdWxhdGVk"
+_FINISH = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use"}
+_DELTA = {
+    "reasoning": ("thinking_delta", "thinking"),
+    "text": ("text_delta", "text"),
+    "tool": ("input_json_delta", "partial_json"),
+}
+_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_LONG_S = 3600.0
+
+
+class AnthropicWire:
+    """The dialect of `POST /v1/messages`."""
+
+    dialect: Dialect = "anthropic"
+
+    def read(self, body: bytes) -> Ask:
+        """Body to Ask. Raises Refusal 400."""
+        return anthropic_ask.read(body)
+
+    def whole(self, answer: Answer) -> bytes:
+        """A `message`."""
+        content: list[dict[str, Any]] = []
+        if answer.reasoning:
+            content.append({"type": "thinking", "thinking": answer.reasoning, "signature": SIGNATURE})
+        if answer.tool is not None:
+            content.append({**_tool_block(answer), "input": tool_input(answer)})
+        elif answer.text:
+            content.append({"type": "text", "text": answer.text})
+        body = _message(answer, content, _FINISH[answer.finish])
+        if answer.show_usage:
+            body["usage"] = usage(answer.tokens, answer.tokens.output)
+        return orjson.dumps(body)
+
+    def events(self, answer: Answer, size_tokens: int) -> Iterator[Event]:
+        """`message_start`, `ping`, content blocks, `message_delta` (cumulative output), `message_stop`."""
+        start = _message(answer, [], None)
+        if answer.show_usage:
+            # The vendor counts a token here that message_delta counts again: the latter is cumulative.
+            start["usage"] = usage(answer.tokens, min(answer.tokens.output, 1))
+        yield Event("open", _event("message_start", message=start), 0)
+        yield Event("open", self.keep_alive(), 0)
+        yield from _blocks(answer, size_tokens)
+        total = answer.tokens.output
+        delta = {"stop_reason": _FINISH[answer.finish], "stop_sequence": None}
+        fields: dict[str, Any] = {"delta": delta}
+        if answer.show_usage:
+            fields["usage"] = {"output_tokens": total}
+        yield Event("close", _event("message_delta", **fields), total)
+        yield Event("terminal", _event("message_stop"), total)
+
+    def error(self, refusal: Refusal, request_id: str) -> bytes:
+        """An `error` envelope with the request id."""
+        kind = refusal.kind or _KINDS.get(refusal.status, "api_error")
+        fields = {"type": kind, "message": refusal.message}
+        return orjson.dumps({"type": "error", "error": fields, "request_id": f"req_{request_id}"})
+
+    def error_event(self, refusal: Refusal, request_id: str) -> bytes:
+        """The envelope as an `error` event."""
+        return sse.event(self.error(refusal, request_id), b"error")
+
+    def keep_alive(self) -> bytes:
+        """A `ping` event."""
+        return _event("ping")
+
+    def headers(
+        self, request_id: str, states: Sequence[WindowState], pending_tokens: int, now_s: float
+    ) -> Headers:
+        """`request-id`, the tightest short window per unit, each long window as a unified utilization."""
+        lines: Headers = [(b"request-id", f"req_{request_id}".encode())]
+        short = [state for state in states if state.nominal_s < _LONG_S]
+        for unit, pending in (("requests", 0), ("tokens", pending_tokens)):
+            state = tightest(short, unit)
+            if state is not None:
+                lines += _unit_headers(unit, state, pending, now_s)
+        for state in states:
+            if state.nominal_s >= _LONG_S:
+                lines += _unified_headers(state, now_s)
+        return lines
+
+
+def usage(tokens: TokenClasses, output_tokens: int) -> dict[str, Any]:
+    """Anthropic's disjoint input counts and the output so far."""
+    return {
+        "input_tokens": tokens.input_uncached,
+        "cache_creation_input_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
+        "cache_read_input_tokens": tokens.cache_read,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": tokens.cache_write_5m,
+            "ephemeral_1h_input_tokens": tokens.cache_write_1h,
+        },
+        "output_tokens": output_tokens,
+        "service_tier": "standard",
+    }
+
+
+def instant(moment_s: float) -> str:
+    """Unix seconds as RFC 3339 in UTC, whole seconds."""
+    return datetime.fromtimestamp(round(moment_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _unit_headers(unit: str, state: WindowState, pending: int, now_s: float) -> Headers:
+    name = f"anthropic-ratelimit-{unit}"
+    reset_s = now_s + state.duration_s if state.reset_s is None else state.reset_s
+    return [
+        (f"{name}-limit".encode(), b"%d" % state.limit),
+        (f"{name}-remaining".encode(), b"%d" % max(state.remaining - pending, 0)),
+        (f"{name}-reset".encode(), instant(reset_s).encode()),
+    ]
+
+
+def _unified_headers(state: WindowState, now_s: float) -> Headers:
+    name = f"anthropic-ratelimit-unified-{state.name}"
+    reset_s = now_s + state.duration_s if state.reset_s is None else state.reset_s
+    return [
+        (f"{name}-status".encode(), b"allowed" if state.remaining else b"rejected"),
+        (f"{name}-utilization".encode(), f"{state.used / state.limit:.4f}".encode()),
+        (f"{name}-reset".encode(), b"%d" % round(reset_s)),
+    ]
+
+
+def _blocks(answer: Answer, size_tokens: int) -> Iterator[Event]:
+    index = -1
+    produced = answer.silent_tokens
+    kind: str | None = None
+    for piece in answer.pieces(size_tokens):
+        if piece.kind != kind:
+            if kind is not None:
+                yield from _block_end(kind, index, produced)
+            kind, index = piece.kind, index + 1
+            block = _opened(answer, piece)
+            yield Event("open", _event("content_block_start", index=index, content_block=block), produced)
+        produced += piece.tokens
+        delta_type, field = _DELTA[piece.kind]
+        delta = {"type": delta_type, field: piece.text}
+        yield Event("content", _event("content_block_delta", index=index, delta=delta), produced)
+    if kind is not None:
+        yield from _block_end(kind, index, produced)
+
+
+def _block_end(kind: str, index: int, produced: int) -> Iterator[Event]:
+    if kind == "reasoning":
+        delta = {"type": "signature_delta", "signature": SIGNATURE}
+        yield Event("close", _event("content_block_delta", index=index, delta=delta), produced)
+    yield Event("close", _event("content_block_stop", index=index), produced)
+
+
+def _opened(answer: Answer, piece: Piece) -> dict[str, Any]:
+    if piece.kind == "tool":
+        return {**_tool_block(answer), "input": {}}
+    if piece.kind == "reasoning":
+        return {"type": "thinking", "thinking": "", "signature": ""}
+    return {"type": "text", "text": ""}
+
+
+def _tool_block(answer: Answer) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"toolu_{answer.id}", "name": answer.tool}
+
+
+def _message(answer: Answer, content: list[dict[str, Any]], finish: str | None) -> dict[str, Any]:
+    return {
+        "id": f"msg_{answer.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": answer.model,
+        "content": content,
+        "stop_reason": finish,
+        "stop_sequence": None,
+    }
+
+
+def _event(name: str, **fields: Any) -> bytes:
+    return sse.event(orjson.dumps({"type": name, **fields}), name.encode())

@@ -1,0 +1,118 @@
+"""The simulator's configuration: providers, their models, prices, windows, caches and faults."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Duration = Annotated[float, Meta(ge=0.0)]
+Span = Annotated[float, Meta(gt=0.0)]
+
+Dialect = Literal["openai", "anthropic"]
+Mode = Literal["normal", "refuse", "connect_stall", "accept_stall"]
+Billing = Literal["per_token", "flat", "prepaid"]
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A section of the file: unknown keys are mistakes."""
+
+
+class Latency(Strict, frozen=True):
+    """Time to the head (default: with the first token), to the first token; output speed (0: no delay)."""
+
+    header_ms: Duration | None = None
+    ttft_ms: Duration = 0.0
+    ttft_per_1k_input_ms: Duration = 0.0
+    tokens_per_s: Duration = 0.0
+    jitter: Share = 0.0
+
+
+class CacheRule(Strict, frozen=True):
+    """Prefix cache: lifetimes, smallest cacheable prefix, and the block size prefixes are compared in."""
+
+    ttl_s: Span = 300.0
+    ttl_1h_s: Span = 3600.0
+    min_block_tokens: Positive = 1024
+    block_tokens: Positive = 128
+    max_blocks: Positive = 1_000_000
+
+
+class WindowRule(Strict, frozen=True):
+    """A quota period: `fixed` ones lie on multiples of `duration_s`, `first_request` ones start on use."""
+
+    duration_s: Span
+    unit: Literal["requests", "tokens"]
+    limit: Positive
+    kind: Literal["fixed", "first_request"] = "fixed"
+    name: str = ""
+
+
+class FaultRule(Strict, frozen=True):
+    """When a fault strikes: every n-th matching request, by chance, or always; within a time span."""
+
+    kind: str
+    params: dict[str, str] = {}
+    model: str | None = None
+    every_n: Positive | None = None
+    probability: Share | None = None
+    from_s: Duration = 0.0
+    until_s: Duration | None = None
+
+
+class Model(Strict, frozen=True):
+    """One model: prices in integer nano-dollars per million tokens, limits, and how long its answers are."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    input_uncached: Count | None = None
+    cache_read: Count | None = None
+    cache_write_5m: Count | None = None
+    cache_write_1h: Count | None = None
+    output: Count | None = None
+    billing: Billing | None = None
+    context_window: Positive = 1_000_000
+    max_output_tokens: Positive = 100_000
+    min_answer_tokens: Positive = 8
+    max_answer_tokens: Positive = 64
+    reasoning_tokens: Count = 0
+    reasoning_visible: bool = False
+    quota_weight: Positive = 1
+
+
+class Provider(Strict, frozen=True):
+    """One company on one port. `api_key` is checked when set and never shown."""
+
+    id: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    models: tuple[Model, ...]
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    mode: Mode = "normal"
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    dialects: tuple[Dialect, ...] = ("openai", "anthropic")
+    api_key: str | None = None
+    seed: int | None = None
+    latency: Latency = Latency()
+    tokens_per_event: Positive = 1
+    concurrency_limit: Positive | None = None
+    keep_alive_s: Span = 75.0
+    billing: Billing = "per_token"
+    fee_nanousd: Count = 0
+    balance_nanousd: int | None = None
+    windows: tuple[WindowRule, ...] = ()
+    cache: CacheRule | None = None
+    faults: tuple[FaultRule, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Provider(id={self.id!r}, models={[model.name for model in self.models]!r})"
+
+
+class SimulatorConfig(Strict, frozen=True):
+    """All providers of a process. `speed` divides every duration; `log_path` gets a JSON line a request."""
+
+    providers: tuple[Provider, ...]
+    seed: int = 0
+    speed: Span = 1.0
+    log_path: str | None = None

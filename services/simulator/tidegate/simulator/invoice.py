@@ -1,0 +1,113 @@
+"""The provider's own bill: exact integers, one rounding per attempt, a fixed fee for flat plans."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from tidegate.simulator.config import Model, Provider
+from tidegate.simulator.tokens import NO_TOKENS, TokenClasses
+
+PER_TOKENS = 1_000_000
+CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning")
+
+
+class Line(msgspec.Struct, kw_only=True):
+    """One request that reached the provider. Open while `outcome` is None; money in nano-dollars.
+
+    `outcome`: completed, cancelled (the client left), cut (a fault ended a billed answer), lost (billed, no
+    byte sent), failed (a fault without a bill), refused (an error status before content).
+    """
+
+    ordinal: int
+    provider: str
+    attempt: str | None
+    dialect: str
+    model: str
+    arrived_s: float
+    served_model: str | None = None
+    stream: bool | None = None
+    fault: str | None = None
+    status: int | None = None
+    outcome: str | None = None
+    billed: bool = False
+    tokens: TokenClasses = NO_TOKENS
+    cost_nanousd: int = 0
+    settled_s: float | None = None
+    body_bytes: int = 0
+    body_sha256: str = ""
+    header_names: tuple[str, ...] = ()
+
+
+def cost_nanousd(tokens: TokenClasses, model: Model) -> int:
+    """Σ tokens × price ÷ 10⁶, rounded once, half up; reasoning is paid as the output it is part of.
+
+    A missing cache price is the uncached input price. Models of flat plans may have no prices: they cost 0.
+    """
+    uncached = model.input_uncached or 0
+    parts = (
+        tokens.input_uncached * uncached,
+        tokens.cache_read * (uncached if model.cache_read is None else model.cache_read),
+        tokens.cache_write_5m * (uncached if model.cache_write_5m is None else model.cache_write_5m),
+        tokens.cache_write_1h * (uncached if model.cache_write_1h is None else model.cache_write_1h),
+        tokens.output * (model.output or 0),
+    )
+    whole, rest = divmod(sum(parts), PER_TOKENS)
+    return whole + (1 if rest * 2 >= PER_TOKENS else 0)
+
+
+def summed(lines: Iterable[Line]) -> dict[str, int]:
+    """Token totals by class, the number of lines, and their cost."""
+    totals = dict.fromkeys(CLASSES, 0)
+    totals |= {"requests": 0, "cost_nanousd": 0}
+    for line in lines:
+        for name in CLASSES:
+            totals[name] += getattr(line.tokens, name)
+        totals["requests"] += 1
+        totals["cost_nanousd"] += line.cost_nanousd
+    return totals
+
+
+def invoice(provider: Provider, lines: Sequence[Line], balance_nanousd: int | None) -> dict[str, Any]:
+    """The bill over `lines` (the billed ones are picked): lines, totals by model, fees, and the sum."""
+    billed = [line for line in lines if line.billed]
+    models = sorted({line.model for line in billed})
+    flat = any((model.billing or provider.billing) == "flat" for model in provider.models)
+    fee_nanousd = provider.fee_nanousd if flat else 0
+    totals = summed(billed)
+    return {
+        "provider": provider.id,
+        "lines": [bill_line(line) for line in billed],
+        "models": {model: summed(line for line in billed if line.model == model) for model in models},
+        "fees": [{"kind": "flat_plan", "fee_nanousd": fee_nanousd}] if flat else [],
+        "totals": totals,
+        "total_nanousd": totals["cost_nanousd"] + fee_nanousd,
+        "balance_nanousd": balance_nanousd,
+    }
+
+
+def usage(attempt: str, lines: Sequence[Line]) -> dict[str, Any]:
+    """What the provider knows of one attempt id: `unknown`, `open`, or `closed`; its lines and their sum."""
+    state = "unknown" if not lines else "open" if any(line.outcome is None for line in lines) else "closed"
+    billed = [line for line in lines if line.billed]
+    return {
+        "attempt": attempt,
+        "state": state,
+        "billed": bool(billed),
+        "lines": [bill_line(line) for line in lines],
+        "totals": summed(billed),
+    }
+
+
+def bill_line(line: Line) -> dict[str, Any]:
+    """A line as it is shown: disjoint classes, cost, how it ended."""
+    return {
+        "attempt": line.attempt,
+        "provider": line.provider,
+        "model": line.model,
+        "outcome": line.outcome,
+        "billed": line.billed,
+        "fault": line.fault,
+        "tokens": {name: getattr(line.tokens, name) for name in CLASSES},
+        "cost_nanousd": line.cost_nanousd,
+    }

@@ -1,0 +1,170 @@
+"""Writes OpenAI chat completions: bodies, chunks, errors and `x-ratelimit-*` headers."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from tidegate.simulator import openai_ask, sse
+from tidegate.simulator.actions import Headers
+from tidegate.simulator.answer import Answer, Piece
+from tidegate.simulator.ask import Ask, Refusal
+from tidegate.simulator.config import Dialect
+from tidegate.simulator.tokens import TokenClasses
+from tidegate.simulator.windows import WindowState, tightest
+from tidegate.simulator.wire import Event
+
+_FINISH = {"stop": "stop", "length": "length", "tool": "tool_calls"}
+_FIELD = {"text": "content", "reasoning": "reasoning_content"}
+# status: (type, code), as the vendor and the servers that copy it send them
+_KINDS: dict[int, tuple[str, str | None]] = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    402: ("insufficient_quota", "insufficient_balance"),
+    403: ("invalid_request_error", "permission_denied"),
+    404: ("invalid_request_error", "model_not_found"),
+    408: ("server_error", "timeout"),
+    413: ("invalid_request_error", "request_too_large"),
+    422: ("invalid_request_error", "unprocessable_entity"),
+    429: ("requests", "rate_limit_exceeded"),
+    500: ("server_error", None),
+    502: ("server_error", "bad_gateway"),
+    503: ("server_error", "service_unavailable"),
+    504: ("server_error", "timeout"),
+    529: ("server_error", "overloaded"),
+}
+
+
+class OpenAiWire:
+    """The dialect of `POST /v1/chat/completions`."""
+
+    dialect: Dialect = "openai"
+
+    def read(self, body: bytes) -> Ask:
+        """Body to Ask. Raises Refusal 400."""
+        return openai_ask.read(body)
+
+    def whole(self, answer: Answer) -> bytes:
+        """A `chat.completion`."""
+        message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
+        if answer.tool is not None:
+            function = {"name": answer.tool, "arguments": answer.text}
+            call = {"id": f"call_{answer.id}", "type": "function", "function": function}
+            message |= {"content": None, "tool_calls": [call]}
+        if answer.reasoning:
+            message["reasoning_content"] = answer.reasoning
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _FINISH[answer.finish]}
+        body = _envelope(answer, "chat.completion", [choice])
+        if answer.show_usage:
+            body["usage"] = usage(answer.tokens)
+        return orjson.dumps(body)
+
+    def events(self, answer: Answer, size_tokens: int) -> Iterator[Event]:
+        """Role chunk, content chunks, finish chunk, usage chunk where asked for, and `[DONE]`."""
+        yield Event("open", _chunk(answer, {"role": "assistant", "content": "", "refusal": None}), 0)
+        if answer.tool is not None:
+            function = {"name": answer.tool, "arguments": ""}
+            call = {"index": 0, "id": f"call_{answer.id}", "type": "function", "function": function}
+            yield Event("open", _chunk(answer, {"tool_calls": [call]}), 0)
+        produced = answer.silent_tokens
+        for piece in answer.pieces(size_tokens):
+            produced += piece.tokens
+            yield Event("content", _chunk(answer, _delta(piece)), produced)
+        total = answer.tokens.output
+        yield Event("close", _chunk(answer, {}, _FINISH[answer.finish]), total)
+        if answer.show_usage:
+            body = _envelope(answer, "chat.completion.chunk", [])
+            body["usage"] = usage(answer.tokens)
+            yield Event("close", sse.event(orjson.dumps(body)), total)
+        yield Event("terminal", sse.event(b"[DONE]"), total)
+
+    def error(self, refusal: Refusal, request_id: str) -> bytes:
+        """An `error` object; the request id is in a header only."""
+        kind, code = _KINDS.get(refusal.status, ("server_error", None))
+        fields = {
+            "message": refusal.message,
+            "type": refusal.kind or kind,
+            "param": refusal.param,
+            "code": refusal.code or code,
+        }
+        return orjson.dumps({"error": fields})
+
+    def error_event(self, refusal: Refusal, request_id: str) -> bytes:
+        """The error object as a data line."""
+        return sse.event(self.error(refusal, request_id))
+
+    def keep_alive(self) -> bytes:
+        """A comment, as aggregators send it."""
+        return sse.comment(b"keep-alive")
+
+    def headers(
+        self, request_id: str, states: Sequence[WindowState], pending_tokens: int, now_s: float
+    ) -> Headers:
+        """`x-request-id`, and per unit the tightest window as limit, remaining, and time to its reset."""
+        lines: Headers = [(b"x-request-id", f"req_{request_id}".encode())]
+        for unit, pending in (("requests", 0), ("tokens", pending_tokens)):
+            state = tightest(list(states), unit)
+            if state is None:
+                continue
+            rest_s = state.duration_s if state.reset_s is None else state.reset_s - now_s
+            lines += [
+                (f"x-ratelimit-limit-{unit}".encode(), b"%d" % state.limit),
+                (f"x-ratelimit-remaining-{unit}".encode(), b"%d" % max(state.remaining - pending, 0)),
+                (f"x-ratelimit-reset-{unit}".encode(), span(rest_s).encode()),
+            ]
+        return lines
+
+
+def usage(tokens: TokenClasses) -> dict[str, Any]:
+    """OpenAI's overlapping counts: cached tokens are part of the prompt, reasoning of the completion."""
+    return {
+        "prompt_tokens": tokens.prompt,
+        "completion_tokens": tokens.output,
+        "total_tokens": tokens.total,
+        "prompt_tokens_details": {"cached_tokens": tokens.cache_read, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": tokens.reasoning,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
+
+
+def span(duration_s: float) -> str:
+    """A duration as OpenAI's headers write it: `120ms`, `7.5s`, `6m0s`, `5h0m0s`."""
+    milliseconds = max(round(duration_s * 1000), 0)
+    if milliseconds < 1000:
+        return f"{milliseconds}ms"
+    minutes, rest = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest / 1000:g}s"
+    if hours:
+        return f"{hours}h{minutes}m{seconds}"
+    return f"{minutes}m{seconds}" if minutes else seconds
+
+
+def _delta(piece: Piece) -> dict[str, Any]:
+    if piece.kind == "tool":
+        return {"tool_calls": [{"index": 0, "function": {"arguments": piece.text}}]}
+    return {_FIELD[piece.kind]: piece.text}
+
+
+def _envelope(answer: Answer, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{answer.id}",
+        "object": kind,
+        "created": answer.created_s,
+        "model": answer.model,
+        "service_tier": "default",
+        "system_fingerprint": "fp_sim",
+        "choices": choices,
+    }
+
+
+def _chunk(answer: Answer, delta: dict[str, Any], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    body = _envelope(answer, "chat.completion.chunk", [choice])
+    if answer.show_usage:
+        body["usage"] = None
+    return sse.event(orjson.dumps(body))

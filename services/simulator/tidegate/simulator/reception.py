@@ -1,0 +1,163 @@
+"""Takes a request in: key, body, fault, quota, cache; out comes a visit with a plan of its answer."""
+
+import hashlib
+from collections.abc import Iterator
+
+from tidegate.simulator import fault_plans, prepare
+from tidegate.simulator.account import Account
+from tidegate.simulator.actions import Body, End, Head, Headers, SimRequest
+from tidegate.simulator.answer import Writer
+from tidegate.simulator.ask import Ask, Refusal
+from tidegate.simulator.cache import Lookup, PrefixCache
+from tidegate.simulator.config import FaultRule, Model, Provider
+from tidegate.simulator.faults import CATALOGUE, FAULT_HEADER, Fault, FaultUnknown, Schedule, parse
+from tidegate.simulator.invoice import Line
+from tidegate.simulator.plan import JSON_TYPE, Job, Step
+from tidegate.simulator.seeded import digest, integer
+from tidegate.simulator.tokens import NO_TOKENS, TokenClasses, count
+from tidegate.simulator.visit import Visit
+from tidegate.simulator.wire import Wire
+
+ATTEMPT_HEADER = b"x-tidegate-attempt-id"
+
+
+class Reception:
+    """The provider's front desk; `account` and `cache` are its state."""
+
+    def __init__(self, provider: Provider, seed: int, speed: float, started_s: float) -> None:
+        self._provider = provider
+        self._seed = seed
+        self._speed = speed
+        self._started_s = started_s
+        self._models = {model.name: model for model in provider.models}
+        self._writer = Writer(seed)
+        self._schedule = Schedule(provider.faults, seed, started_s, speed)
+        self.account = Account(provider, speed)
+        self.cache = PrefixCache(provider.cache, speed) if provider.cache else None
+
+    def reschedule(self, rules: tuple[FaultRule, ...]) -> None:
+        """Replace the provider's own faults; their time still counts from the start."""
+        self._schedule = Schedule(rules, self._seed, self._started_s, self._speed)
+
+    def check_key(self, request: SimRequest) -> None:
+        """Raise Refusal 401 unless the request carries the configured key, in either vendor's header."""
+        wanted = self._provider.api_key
+        if wanted is None:
+            return
+        bearer = request.header(b"authorization") or ""
+        if wanted not in (bearer.removeprefix("Bearer "), request.header(b"x-api-key")):
+            raise Refusal(401, "Incorrect API key provided.")
+
+    def receive(self, wire: Wire, request: SimRequest, line: Line) -> Visit:
+        """Fill the line and plan the answer; refusals become a plan, too."""
+        try:
+            return self._receive(wire, request, line)
+        except Refusal as refusal:
+            headers = self._headers(wire, line, 0)
+            if refusal.retry_after is not None:
+                headers.append((b"retry-after", refusal.retry_after.encode()))
+            return Visit(line, _refused(wire, refusal, headers, self._request_id(line)))
+
+    def _receive(self, wire: Wire, request: SimRequest, line: Line) -> Visit:
+        self.check_key(request)
+        _check_version(wire, request)
+        ask = wire.read(request.body)
+        line.model, line.stream = ask.name, ask.stream
+        fault = self._fault(request, ask, line)
+        line.fault = fault.kind if fault else None
+        model = self._models.get(ask.name)
+        if model is None:
+            raise Refusal(404, f"The model `{ask.name}` does not exist or you do not have access to it.")
+        wanted = prepare.wish(request, ask, model, self._seed, line.body_sha256)
+        if fault is not None and CATALOGUE[fault.kind].bill == "nothing":
+            job = self._job(wire, ask, model, wanted, NO_TOKENS, fault, line)
+            return Visit(line, fault_plans.steps(job))
+        lookup = self._lookup(wire, ask, line.arrived_s)
+        prepare.check_context(lookup.tokens, model)
+        self.account.admit(model, line.arrived_s)
+        job = self._job(wire, ask, model, wanted, lookup.tokens, fault, line)
+        line.served_model = fault.text("model") if fault and fault.kind == "wrong_model" else ask.model
+        return Visit(line, fault_plans.steps(job), job.answer.tokens, model, lookup)
+
+    def _job(
+        self,
+        wire: Wire,
+        ask: Ask,
+        model: Model,
+        wanted: prepare.Wish,
+        tokens: TokenClasses,
+        fault: Fault | None,
+        line: Line,
+    ) -> Job:
+        request_id = self._request_id(line)
+        start = integer(self._seed, f"words/{line.body_sha256}")
+        answer = prepare.answer(
+            ask, model, wanted, tokens, self._writer, (request_id, int(line.arrived_s), start)
+        )
+        return Job(
+            wire=wire,
+            answer=answer,
+            stream=ask.stream,
+            event_tokens=self._provider.tokens_per_event,
+            timing=prepare.timing(self._provider.latency, tokens, self._seed, line.ordinal, self._speed),
+            fault=fault,
+            headers=self._headers(wire, line, tokens.prompt),
+            request_id=request_id,
+            seed=self._seed,
+            speed=self._speed,
+        )
+
+    def _fault(self, request: SimRequest, ask: Ask, line: Line) -> Fault | None:
+        text = request.header(FAULT_HEADER) or ask.fault
+        scheduled = self._schedule.pick(ask.name, line.ordinal, line.arrived_s)
+        if not text:
+            return scheduled
+        try:
+            return parse(text)
+        except FaultUnknown as error:
+            raise Refusal(400, str(error), code="sim_fault_unknown") from error
+
+    def _lookup(self, wire: Wire, ask: Ask, now_s: float) -> Lookup:
+        if self.cache is None:
+            return Lookup(TokenClasses(input_uncached=count(len(ask.prompt))), ())
+        if wire.dialect == "anthropic":
+            return self.cache.marked(ask.name, ask.prompt, ask.marks, now_s)
+        return self.cache.automatic(ask.name, ask.prompt, now_s)
+
+    def _headers(self, wire: Wire, line: Line, pending_tokens: int) -> Headers:
+        states = self.account.states(line.arrived_s)
+        headers = wire.headers(self._request_id(line), states, pending_tokens, line.arrived_s)
+        if line.attempt is not None:
+            headers.append((ATTEMPT_HEADER, line.attempt.encode("latin-1")))
+        return headers
+
+    def _request_id(self, line: Line) -> str:
+        return digest(self._seed, f"id/{line.ordinal}", 12).hex()
+
+
+def new_line(provider: str, wire: Wire, request: SimRequest, ordinal: int, now_s: float) -> Line:
+    """The log line of a request that just arrived; names of headers are kept, never their values."""
+    return Line(
+        ordinal=ordinal,
+        provider=provider,
+        attempt=request.header(ATTEMPT_HEADER),
+        dialect=wire.dialect,
+        model="",
+        arrived_s=now_s,
+        body_bytes=len(request.body),
+        body_sha256=hashlib.sha256(request.body).hexdigest(),
+        header_names=tuple(name.decode("latin-1") for name, _ in request.headers),
+    )
+
+
+def _check_version(wire: Wire, request: SimRequest) -> None:
+    if wire.dialect == "anthropic" and request.header(b"anthropic-version") is None:
+        raise Refusal(400, "anthropic-version: header is required")
+
+
+def _refused(wire: Wire, refusal: Refusal, headers: Headers, request_id: str) -> Iterator[Step]:
+    body = wire.error(refusal, request_id)
+    head = Head(refusal.status, [JSON_TYPE, *headers], len(body))
+    yield Step("head", 0.0, head, 0, "refused", accrues=False)
+    yield Step("content", 0.0, Body(body), 0)
+    yield Step("end", 0.0, End(), 0)

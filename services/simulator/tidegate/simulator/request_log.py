@@ -1,0 +1,47 @@
+"""The provider's request log: in memory, by attempt, and as JSON lines on disk."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from tidegate.simulator.invoice import Line
+
+
+class LogFile:
+    """One append-only file for all providers of a process; a line is written in one call, unbuffered."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def append(self, line: Line) -> None:
+        """Hand the line to the kernel: it survives the death of this process."""
+        os.write(self._descriptor, msgspec.json.encode(line) + b"\n")
+
+    def close(self) -> None:
+        """Release the descriptor."""
+        os.close(self._descriptor)
+
+
+class RequestLog:
+    """All lines of one provider, in order of arrival."""
+
+    def __init__(self, file: LogFile | None) -> None:
+        self.lines: list[Line] = []
+        self._by_attempt: dict[str, list[Line]] = {}
+        self._file = file
+
+    def open(self, line: Line) -> None:
+        """A request arrived."""
+        self.lines.append(line)
+        if line.attempt is not None:
+            self._by_attempt.setdefault(line.attempt, []).append(line)
+
+    def settle(self, line: Line) -> None:
+        """The line is final: put it on disk where a file was given."""
+        if self._file is not None:
+            self._file.append(line)
+
+    def of_attempt(self, attempt: str) -> list[Line]:
+        """Every line of an attempt id; a repeated id has several."""
+        return self._by_attempt.get(attempt, [])

@@ -1,0 +1,97 @@
+"""Quota windows: how much of each period is used, and when it starts anew."""
+
+from typing import Literal, NamedTuple
+
+from tidegate.simulator.config import WindowRule
+
+_NAMES = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"), (1.0, "s"))
+
+
+class WindowState(NamedTuple):
+    """A window at one moment. `reset_s` is an instant (Unix seconds), None while no period runs.
+
+    `nominal_s` is the configured duration, `duration_s` the real one: divided by the speed.
+    """
+
+    name: str
+    unit: Literal["requests", "tokens"]
+    limit: int
+    used: int
+    nominal_s: float
+    duration_s: float
+    reset_s: float | None
+
+    @property
+    def remaining(self) -> int:
+        """What is left, never below zero."""
+        return max(self.limit - self.used, 0)
+
+
+class Window:
+    """One quota period. A request window is charged on admission, a token window on settlement."""
+
+    def __init__(self, rule: WindowRule, speed: float) -> None:
+        self.rule = rule
+        self.name = rule.name or span_name(rule.duration_s)
+        self._duration_s = rule.duration_s / speed
+        self._start_s: float | None = None
+        self._used = 0
+
+    def state(self, now_s: float) -> WindowState:
+        """The window now."""
+        self._roll(now_s)
+        reset_s = None if self._start_s is None else self._start_s + self._duration_s
+        return WindowState(
+            self.name,
+            self.rule.unit,
+            self.rule.limit,
+            self._used,
+            self.rule.duration_s,
+            self._duration_s,
+            reset_s,
+        )
+
+    def admits(self, now_s: float, weight: int) -> bool:
+        """Whether one more request fits; tokens are known only afterwards, so any token left admits."""
+        self._roll(now_s)
+        need = weight if self.rule.unit == "requests" else 1
+        return self._used + need <= self.rule.limit
+
+    def admit(self, now_s: float, weight: int) -> None:
+        """A request was let in: a period begins if none runs."""
+        self._begin(now_s)
+        if self.rule.unit == "requests":
+            self._used += weight
+
+    def settle(self, now_s: float, weighted_tokens: int) -> None:
+        """A request was billed."""
+        if self.rule.unit == "tokens" and weighted_tokens > 0:
+            self._begin(now_s)
+            self._used += weighted_tokens
+
+    def _begin(self, now_s: float) -> None:
+        self._roll(now_s)
+        if self._start_s is None:
+            self._start_s = now_s
+
+    def _roll(self, now_s: float) -> None:
+        if self.rule.kind == "fixed":
+            start_s = now_s // self._duration_s * self._duration_s
+            if start_s != self._start_s:
+                self._start_s, self._used = start_s, 0
+        elif self._start_s is not None and now_s >= self._start_s + self._duration_s:
+            self._start_s, self._used = None, 0
+
+
+def span_name(duration_s: float) -> str:
+    """`5h`, `7d`, `1m` or `90s`: the largest unit that divides the duration."""
+    for size_s, letter in _NAMES:
+        if duration_s % size_s == 0:
+            return f"{duration_s / size_s:g}{letter}"
+    return f"{duration_s:g}s"
+
+
+def tightest(states: list[WindowState], unit: str) -> WindowState | None:
+    """The window of a unit that limits most now; of equals, the shortest."""
+    of_unit = [state for state in states if state.unit == unit]
+    return min(of_unit, key=lambda state: (state.remaining / state.limit, state.duration_s), default=None)
