@@ -70,6 +70,7 @@ class GatewayServer:
     def stop_accepting(self) -> None:
         """Close the listening sockets and the idle connections; running requests go on."""
         self.announce_drain()
+        self._state.closing = True
         for server in self._listeners:
             server.close()
         self._listeners.clear()

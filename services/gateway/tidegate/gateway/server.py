@@ -26,6 +26,7 @@ class ListenerState(ServerState):
         super().__init__()
         self.exchanges: set[Exchange] = set()
         self.draining = False
+        self.closing = False
         self.date_line = b""
         self.quiet: asyncio.Event | None = None
 
@@ -84,7 +85,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.transport = transport
         self.connections.add(self)
         limits = self.limits
-        if len(self.connections) > limits.max_connections or self.listener.draining:
+        if len(self.connections) > limits.max_connections:
             self._refuse(refusals.TOO_MANY_CONNECTIONS)
             return
         transport.set_write_buffer_limits(high=limits.write_high_water_bytes)
@@ -94,7 +95,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.server = get_local_addr(transport)
         self.client = get_remote_addr(transport)
         self._idle_since = self.loop.time()
-        self._idle_timer = self.loop.call_later(limits.keep_alive_s, self._check_idle)
+        self._idle_timer = self.loop.call_later(self._keep_alive_s(), self._check_idle)
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
@@ -270,10 +271,10 @@ class GatewayProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def shutdown(self) -> None:
-        """Close when idle; else after the running answer."""
+        """Close when idle; a request that runs or arrives is answered first (`may_keep_alive`)."""
         if self.exchange is not None:
             self.exchange.keep_alive = False
-        elif not self.transport.is_closing():
+        elif self._state == _IDLE and not self._deaf:
             self._close()
 
     # --- input
@@ -361,9 +362,20 @@ class GatewayProtocol(HttpToolsProtocol):
         self.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
-            self._deadline = self.loop.call_later(self.limits.linger_s, self.transport.abort)
+            self._linger(self.limits.client_stall_s)
         else:
             self._close()
+
+    def _linger(self, left_s: float) -> None:
+        """Cut after `linger_s`, but while the answer itself is still on its way only after `left_s`."""
+        linger_s = self.limits.linger_s
+        self._deadline = self.loop.call_later(linger_s, self._linger_over, left_s - linger_s)
+
+    def _linger_over(self, left_s: float) -> None:
+        if left_s > 0 and self.transport.get_write_buffer_size():
+            self._linger(left_s)
+        else:
+            self.transport.abort()
 
     def _close(self) -> None:
         """Close after what is buffered has left; a client that takes nothing is cut."""
@@ -378,9 +390,13 @@ class GatewayProtocol(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def _keep_alive_s(self) -> float:
+        # Accepted by the kernel just before we closed the listener: its request may still be on the way.
+        return self.limits.linger_s if self.listener.closing else self.limits.keep_alive_s
+
     def _check_idle(self) -> None:
         """One lazy timer per connection instead of one per request."""
-        wait_s = self.limits.keep_alive_s
+        wait_s = self._keep_alive_s()
         if self.exchange is None and self._state == _IDLE:
             wait_s -= self.loop.time() - self._idle_since
             if wait_s <= 0:

@@ -7,6 +7,7 @@ from typing import Any
 import httptools
 import pytest
 
+from support.fake_transport import FakeTransport
 from support.fed_connection import FedConnection
 from support.gateway_server import Echo, Held
 from support.virtual_time import in_virtual_time
@@ -310,6 +311,48 @@ async def test_an_idle_connection_whose_client_left_bytes_behind_is_cut() -> Non
     connection = FedConnection(Echo(), holds_back=True)
     connection.feed(GET)
     await asyncio.sleep(75.1)
+    assert connection.transport.aborted
+
+
+async def test_a_request_that_is_arriving_when_the_listener_closes_is_answered() -> None:
+    connection = FedConnection(Echo())
+    connection.feed(GET[:20])
+    connection.server.stop_accepting()
+    connection.feed(GET[20:])
+    assert b"connection: close" in await connection.settle()
+    assert connection.transport.closed
+
+
+@in_virtual_time
+async def test_a_connection_accepted_while_closing_may_send_one_request_soon() -> None:
+    connection = FedConnection(Echo())
+    connection.server.stop_accepting()
+    late = FakeTransport(connection.server.new_connection())
+    late.protocol.connection_made(late)
+    silent = FakeTransport(connection.server.new_connection())
+    silent.protocol.connection_made(silent)
+    await asyncio.sleep(1.9)
+    late.protocol.data_received(GET)
+    await asyncio.sleep(0.2)
+    assert b"connection: close" in late.written
+    assert late.closed
+    assert silent.closed
+    assert silent.written == b""
+    assert await connection.server.wait_idle(1) == 0
+
+
+@in_virtual_time
+async def test_an_early_answer_still_on_its_way_is_not_cut_by_the_linger_time() -> None:
+    async def early(scope: Scope, receive: Any, send: Any) -> None:
+        exchange_of(scope).respond(401, b"", b"x" * 1000)
+
+    connection = FedConnection(early, holds_back=True)
+    connection.feed(b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n")
+    await asyncio.sleep(30)
+    assert connection.transport.eof_written
+    assert not connection.transport.aborted
+    connection.transport.take(2000)
+    await asyncio.sleep(2)
     assert connection.transport.aborted
 
 

@@ -120,6 +120,15 @@ async def test_an_announced_drain_ends_each_connection_with_its_answer() -> None
 
 
 @on_both_loops
+async def test_new_connections_are_served_during_the_drain_delay_and_closed_after_it() -> None:
+    async with running(Echo(), ServerLimits(linger_s=0.05)) as run:
+        run.server.announce_drain()
+        client = await run.connect()
+        await client.send(GET)
+        assert (await client.answer()).status == 200
+
+
+@on_both_loops
 async def test_answers_carry_the_date() -> None:
     async with running(Echo()) as run:
         client = await run.connect()
