@@ -1,0 +1,63 @@
+"""How a record lies in a SQLite file: one integer for its place, a checksum over all of it.
+
+SQLite has no checksum of its own on pages, so a flipped bit in a value would be read as a fact.
+"""
+
+from collections.abc import Mapping
+from zlib import crc32
+
+from tidegate.events.log.port import Record, TopicPartition
+from tidegate.events.topics import INDEX, TOPICS
+
+_OFFSET_BITS = 40
+_PARTITION_BITS = 8
+MAX_OFFSET = (1 << _OFFSET_BITS) - 1
+_MASK_32 = 0xFFFFFFFF
+
+Row = tuple[int, bytes, bytes | None, int, int]
+"""place, key, value, append_ns, checksum."""
+
+SLOTS: Mapping[tuple[str, int], int] = {
+    TopicPartition(topic.name, partition): INDEX[topic.name] << _PARTITION_BITS | partition
+    for topic in TOPICS
+    for partition in range(topic.partitions)
+}
+"""Number of each partition; fixed, because topics are only ever added at the end."""
+
+PLACES: Mapping[int, TopicPartition] = {slot: TopicPartition(*where) for where, slot in SLOTS.items()}
+"""Partition of each number."""
+
+
+def place(slot: int, offset: int) -> int:
+    """Key of a row: rows of one partition lie together, in offset order."""
+    return slot << _OFFSET_BITS | offset
+
+
+def offset_at(row_place: int) -> int:
+    """Offset of the row at a place."""
+    return row_place & MAX_OFFSET
+
+
+def number_checksum(*numbers: int) -> int:
+    """Checksum of a row of integers."""
+    return crc32(repr(numbers).encode())
+
+
+def _checksum(row_place: int, key: bytes, value: bytes | None, append_ns: int) -> int:
+    mixed = row_place ^ (row_place >> 32) ^ append_ns ^ (append_ns >> 32)
+    check = crc32(key, mixed & _MASK_32)
+    return check ^ _MASK_32 if value is None else crc32(value, check)
+
+
+def to_row(slot: int, offset: int, key: bytes, value: bytes | None, append_ns: int) -> Row:
+    """The row of a record."""
+    row_place = place(slot, offset)
+    return row_place, key, value, append_ns, _checksum(row_place, key, value, append_ns)
+
+
+def to_record(where: TopicPartition, row: Row) -> Record:
+    """The record of a row. Raises ValueError or TypeError when the row is not what was written."""
+    row_place, key, value, append_ns, check = row
+    if _checksum(row_place, key, value, append_ns) != check:
+        raise ValueError("checksum mismatch")
+    return Record(where.topic, where.partition, row_place & MAX_OFFSET, key, value, append_ns)

@@ -1,0 +1,116 @@
+"""One role's SQLite file as others read it: short statements on a read-only connection.
+
+No statement outlives a call: an open cursor would keep the WAL from shrinking.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from tidegate.events.clock import Clock
+from tidegate.events.log.port import Record, TopicPartition
+from tidegate.events.log.sqlite_files import naming, number_rows, open_reading, translated
+from tidegate.events.log.sqlite_rows import PLACES, SLOTS, offset_at, place, to_record
+
+_SLICE_RECORDS = 500
+_SLICE_BYTES = 1 << 20
+_SLICE_NS = 50_000_000
+
+_SELECT = (
+    "SELECT place, key, value, append_ns, crc FROM records WHERE place >= ? AND place < ? ORDER BY place"
+)
+_SELECT_LATEST = (
+    "SELECT place, key, value, append_ns, crc FROM latest WHERE place >= ? AND place < ? ORDER BY place"
+)
+_SELECT_ENDS = "SELECT slot, begin, next, crc FROM ends"
+_FIRST_LATEST = "SELECT place FROM latest WHERE place >= ? AND place < ? ORDER BY place LIMIT 1"
+
+
+class Span(NamedTuple):
+    """Offsets of a partition that can be read: `begin` ≤ offset < `end`."""
+
+    begin: int
+    end: int
+
+
+NOTHING = Span(0, 0)
+
+
+class RoleFileView:
+    """Read-only view of one role's file, which may not exist yet. Each call is one short statement."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self._clock = clock
+        self._connection: apsw.Connection | None = None
+
+    def version(self) -> int | None:
+        """A number that changes when someone commits; None while there is no file."""
+        with self._reading() as connection:
+            if connection is None:
+                return None
+            return int(connection.execute("PRAGMA data_version").get)
+
+    def spans(self) -> dict[TopicPartition, Span]:
+        """What can be read of each partition that was ever written."""
+        spans: dict[TopicPartition, Span] = {}
+        with self._reading() as connection:
+            rows = [] if connection is None else number_rows(connection, self.path, _SELECT_ENDS)
+        for slot, begin, end in rows:
+            if slot in PLACES:  # else a topic that a newer version added
+                spans[PLACES[slot]] = Span(begin, end)
+        return spans
+
+    def history(self, where: TopicPartition, position: int, limit: int) -> list[Record]:
+        """At most `limit` records from `position`: fewer when they are large or the disk is slow."""
+        return self._slice(_SELECT, where, position, limit)
+
+    def latest(self, where: TopicPartition, position: int, limit: int) -> list[Record]:
+        """Newest records per key with an offset ≥ `position`, tombstones included."""
+        return self._slice(_SELECT_LATEST, where, position, limit)
+
+    def first_latest(self, where: TopicPartition) -> int | None:
+        """Lowest offset among the newest records per key."""
+        slot = SLOTS[where]
+        with self._reading() as connection:
+            if connection is None:
+                return None
+            row_place = connection.execute(_FIRST_LATEST, (place(slot, 0), place(slot + 1, 0))).get
+            return None if row_place is None else offset_at(row_place)
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        if self._connection is not None:
+            self._connection.close(True)
+            self._connection = None
+
+    @contextmanager
+    def _reading(self) -> Generator[apsw.Connection | None]:
+        try:
+            with naming(self.path):
+                if self._connection is None:
+                    self._connection = open_reading(self.path)
+                yield self._connection
+        except (ValueError, TypeError, OverflowError) as error:
+            raise translated(error, self.path) from error
+
+    def _slice(self, select: str, where: TopicPartition, position: int, limit: int) -> list[Record]:
+        slot = SLOTS[where]
+        records: list[Record] = []
+        size, ends_ns = 0, self._clock.mono_ns() + _SLICE_NS
+        with self._reading() as connection:
+            if connection is None:
+                return records
+            cursor = connection.execute(select, (place(slot, position), place(slot + 1, 0)))
+            try:
+                for row in cursor:
+                    records.append(to_record(where, row))
+                    size += len(row[1]) + len(row[2] or b"")
+                    if len(records) >= limit or size > _SLICE_BYTES or self._clock.mono_ns() > ends_ns:
+                        break
+            finally:
+                cursor.close(True)
+        return records
