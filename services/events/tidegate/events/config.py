@@ -26,6 +26,10 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$")]
 Positive = Annotated[int, Meta(gt=0)]
 NonNegative = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0)]
+Dollars = Annotated[int, Meta(ge=0, extra={"form": "dollars"})]
+"""Nano-dollars; in TOML also a text with decimal dollars, e.g. "2.50"."""
+Instant = Annotated[int, Meta(ge=0, extra={"form": "instant"})]
+"""Nanoseconds since the epoch; in TOML also a date or date-time."""
 Strategy = Literal["cheapest", "declared"]
 
 
@@ -38,7 +42,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limit: Positive
     duration_s: Seconds
     kind: Literal["fixed", "first_request"] = "fixed"
-    anchor_ns: NonNegative = 0
+    anchor_ns: Instant = msgspec.field(name="anchor", default=0)
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -53,12 +57,12 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class DatedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """List price in force from `from_ns`: nano-dollars per million tokens by class."""
 
-    from_ns: NonNegative = 0
-    input_uncached: NonNegative | None = None
-    cache_read: NonNegative | None = None
-    cache_write_5m: NonNegative | None = None
-    cache_write_1h: NonNegative | None = None
-    output: NonNegative | None = None
+    from_ns: Instant = msgspec.field(name="from", default=0)
+    input_uncached: Dollars | None = None
+    cache_read: Dollars | None = None
+    cache_write_5m: Dollars | None = None
+    cache_write_1h: Dollars | None = None
+    output: Dollars | None = None
 
     def list_price(self) -> ListPrice:
         """The prices without their date."""
@@ -101,6 +105,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ca_file: str | None = None
     proxy: str | None = None
     deadlines: Deadlines = Deadlines()
+    forward_headers: tuple[Annotated[str, Meta(pattern=r"^x-[a-z0-9-]{1,64}$")], ...] = ()
+    """Client headers passed to this upstream besides the dialect's own allow-list."""
     enabled: bool = True
 
     @property
@@ -133,9 +139,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     strategy: Strategy = "cheapest"
     deadline_s: Seconds = 600.0
     max_attempts: Positive = 4
-    max_cost_nanousd: Positive | None = None
-    time_value_nanousd_per_s: NonNegative = 0
-    refusal_cost_nanousd: NonNegative | None = None
+    max_cost_nanousd: Dollars | None = None
+    time_value_nanousd_per_s: Dollars = 0
+    refusal_cost_nanousd: Dollars | None = None
     max_ttft_p90_ms: Positive | None = None
     allow_downgrade: bool = False
 

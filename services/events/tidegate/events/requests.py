@@ -7,6 +7,9 @@ import msgspec
 from tidegate.events.types import Dialect, KeyId, TargetId
 
 
+RequestOutcome = Literal["completed", "failed", "truncated", "cancelled"]
+
+
 class RequestAdmitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """An authenticated, well-formed request entered. Counts and lengths only, never text."""
 
@@ -37,7 +40,7 @@ class RequestFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     key: KeyId
     route: str
-    outcome: Literal["completed", "failed", "truncated", "cancelled"]
+    outcome: RequestOutcome
     status: int | None
     attempts: int
     decision: str
@@ -46,3 +49,5 @@ class RequestFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     duration_ns: int = 0
     ttft_ns: int | None = None
     cost_nanousd: int | None = None
+    overhead_ns: int | None = None
+    """Time the gateway added: everything but waiting for upstreams and for the client."""

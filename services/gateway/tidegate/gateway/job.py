@@ -1,0 +1,147 @@
+"""One client request on its way: what is known of it, and what it has cost so far."""
+
+import asyncio
+from collections.abc import Callable
+
+from tidegate.events.clock import Clock
+from tidegate.events.config import Route
+from tidegate.events.decision import Ask, DecisionMade
+from tidegate.events.journal.receipt import Context
+from tidegate.events.types import Dialect, TargetId
+from tidegate.gateway.asks import Body
+from tidegate.gateway.credentials import Principal
+from tidegate.gateway.errors import GatewayError, error_event, render
+from tidegate.gateway.exchange import Exchange, Reason
+from tidegate.gateway.serving import Serving
+
+_KEEPALIVE = {"openai": b": keep-alive\n\n", "anthropic": b'event: ping\ndata: {"type": "ping"}\n\n'}
+_STREAM_TYPE = b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
+
+
+class Job:
+    """State of one request between its body and its answer; lives on one event loop."""
+
+    __slots__ = (
+        "ask",
+        "attempts",
+        "body",
+        "cancel_action",
+        "clock",
+        "context",
+        "cost_nanousd",
+        "decision",
+        "dialect",
+        "exchange",
+        "gone",
+        "headers",
+        "keepalive",
+        "partition",
+        "principal",
+        "raw",
+        "request",
+        "route",
+        "serving",
+        "started_ns",
+        "target",
+        "ttft_ns",
+        "waited_ns",
+    )
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        serving: Serving,
+        dialect: Dialect,
+        principal: Principal,
+        request: str,
+        clock: Clock,
+    ) -> None:
+        self.exchange = exchange
+        self.serving = serving
+        self.dialect: Dialect = dialect
+        self.principal = principal
+        self.request = request
+        self.clock = clock
+        self.started_ns = clock.mono_ns()
+        self.waited_ns = 0
+        self.attempts = 0
+        self.cost_nanousd: int | None = 0
+        self.ttft_ns: int | None = None
+        self.target: TargetId | None = None
+        self.gone: Reason | None = None
+        self.cancel_action: Callable[[], object] | None = None
+        self.keepalive: asyncio.TimerHandle | None = None
+        self.headers: dict[bytes, bytes] = {}
+        self.context = Context(tenant=principal.tenant.id, request=request)
+        self.partition = 0
+        self.raw = b""
+        # Set in order by the front; reading one too early is a programming error.
+        self.body: Body
+        self.ask: Ask
+        self.route: Route
+        self.decision: DecisionMade
+
+    def on_gone(self, reason: Reason) -> None:
+        """The cancel hook of the listener: stop whatever the request is waiting for."""
+        self.gone = reason
+        action, self.cancel_action = self.cancel_action, None
+        if action is not None:
+            action()
+
+    def remaining_s(self) -> float:
+        """Seconds left of the chain's one deadline."""
+        return self.route.deadline_s - (self.clock.mono_ns() - self.started_ns) / 1e9
+
+    def head_lines(self, *, chosen: bool = True) -> bytes:
+        """The gateway's own response headers."""
+        lines = b"x-tidegate-request-id: %b\r\n" % self.request.encode()
+        decision = getattr(self, "decision", None)
+        if decision is not None:
+            lines += b"x-tidegate-decision-id: %b\r\n" % decision.decision.encode()
+        if chosen and self.target is not None:
+            lines += b"x-tidegate-target: %b\r\nx-tidegate-attempts: %d\r\n" % (
+                self.target.encode(),
+                self.attempts,
+            )
+        return lines
+
+    def begin_stream(self, upstream_headers: bytes = b"") -> None:
+        """Start the 200 of a stream, unless a keep-alive did already."""
+        self.stop_keepalive()
+        if not self.exchange.started:
+            self.exchange.start(200, _STREAM_TYPE + upstream_headers + self.head_lines())
+
+    def arm_keepalive(self, after_s: float) -> None:
+        """During silent reasoning, keep the client's connection warm; failover stays allowed."""
+        if self.keepalive is None:
+            self.keepalive = asyncio.get_running_loop().call_later(after_s, self._keep_alive, after_s)
+
+    def _keep_alive(self, after_s: float) -> None:
+        self.keepalive = None
+        if self.exchange.gone is not None or self.exchange.answered:
+            return
+        if not self.exchange.started:
+            self.exchange.start(200, _STREAM_TYPE + self.head_lines(chosen=False))
+        self.exchange.write(_KEEPALIVE[self.dialect])
+        self.arm_keepalive(after_s)
+
+    def stop_keepalive(self) -> None:
+        """No further keep-alive."""
+        if self.keepalive is not None:
+            self.keepalive.cancel()
+            self.keepalive = None
+
+    def answer(self, head: bytes, body: bytes, status: int = 200) -> None:
+        """The whole answer of a request without stream."""
+        self.exchange.respond(status, head + self.head_lines(), body)
+
+    def fail(self, error: GatewayError) -> None:
+        """Tell the client: as an HTTP answer, or as one error event when the stream has begun."""
+        self.stop_keepalive()
+        if self.exchange.gone is not None or self.exchange.answered:
+            return
+        if self.exchange.started:
+            self.exchange.finish(error_event(error, self.dialect))
+        else:
+            rendered = render(error, self.dialect)
+            self.exchange.respond(rendered.status, rendered.head + self.head_lines(), rendered.body)

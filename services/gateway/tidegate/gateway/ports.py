@@ -1,0 +1,39 @@
+"""What the gateway needs of other rooms; `runtime` fills it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from tidegate.events.decision import Ask, DecisionMade
+from tidegate.events.signals import AttemptFailed, AttemptStarted, DemandSeen, UsageSettled
+
+
+class Planner(Protocol):
+    """Decides in process; never awaits, never does I/O."""
+
+    def plan(self, ask: Ask) -> DecisionMade:
+        """The plan for a request, every candidate with its verdict."""
+        ...
+
+    def demand(self, decision: DecisionMade) -> Sequence[DemandSeen]:
+        """One record per admissible pool with windows: λ must see demand that went elsewhere."""
+        ...
+
+    def attempt_started(self, event: AttemptStarted, seq: int) -> None:
+        """An attempt is in flight."""
+        ...
+
+    def attempt_settled(self, event: UsageSettled, seq: int, session: str) -> None:
+        """An attempt ended; its use counts here until snapshots include it."""
+        ...
+
+    def attempt_failed(self, event: AttemptFailed, seq: int) -> None:
+        """A failure closes target or pool here until snapshots include it."""
+        ...
+
+
+class Queries(Protocol):
+    """The read models, through the projector's socket."""
+
+    async def named(self, view: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Rows of a named view. Raises Unavailable when the projector cannot be reached."""
+        ...

@@ -1,0 +1,78 @@
+"""What one config means for serving, compiled once: keys, routes, and per target all that is constant."""
+
+from collections.abc import Mapping
+
+from tidegate.events.config import Pool, Route, Routing, Target
+from tidegate.events.money import FREE, ListPrice
+from tidegate.events.partition import partition_of
+from tidegate.events.types import RouteName, TargetId
+from tidegate.gateway.credentials import KeyDirectory
+from tidegate.gateway.headers import forwarded_names
+from tidegate.gateway.outbound.origin import OriginPolicy
+from tidegate.gateway.outbound.tunnel import Proxy
+from tidegate.gateway.upstream import PreparedTarget, Upstream
+
+PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
+DEFAULT_RESERVE_TOKENS = 4_096
+
+
+class ServedTarget:
+    """A target ready to be called."""
+
+    __slots__ = ("config", "forwarded", "partition", "pool", "prepared", "windows")
+
+    def __init__(self, config: Target, pool: Pool, prepared: PreparedTarget) -> None:
+        self.config = config
+        self.pool = pool
+        self.prepared = prepared
+        self.partition = partition_of(pool.id)
+        self.forwarded = forwarded_names(config.dialect, config.forward_headers)
+        self.windows = {window.id: window for window in pool.windows}
+
+    def price(self, now_ns: int) -> ListPrice | None:
+        """What a token costs here now: nothing in a flat pool."""
+        return FREE if self.pool.billing == "flat" else self.config.list_price(now_ns)
+
+    def reserve_tokens(self, asked: int | None) -> int:
+        """Output tokens assumed when the usage stays unknown: the client's bound, else the model's."""
+        bounds = [bound for bound in (asked, self.config.max_output_tokens) if bound is not None]
+        return min(bounds) if bounds else DEFAULT_RESERVE_TOKENS
+
+
+class Serving:
+    """Everything a request needs of the config in force; running requests keep the one they began with."""
+
+    def __init__(self, routing: Routing, secrets: Mapping[TargetId, str], upstream: Upstream) -> None:
+        self.routing = routing
+        self.digest = routing.digest()
+        self.keys = KeyDirectory(routing)
+        self.routes: dict[RouteName, Route] = {route.name: route for route in routing.routes}
+        self.targets: dict[TargetId, ServedTarget] = {
+            target.id: ServedTarget(
+                target, routing.pool_of(target), _prepare(target, secrets.get(target.id), upstream)
+            )
+            for target in routing.targets
+        }
+
+
+def _prepare(target: Target, secret: str | None, upstream: Upstream) -> PreparedTarget:
+    headers: list[tuple[bytes, bytes]] = [
+        (b"content-type", b"application/json"),
+        (b"accept-encoding", b"identity"),
+        (b"user-agent", b"tidegate"),
+    ]
+    if secret is not None:
+        if target.dialect == "anthropic":
+            headers.append((b"x-api-key", secret.encode()))
+        else:
+            headers.append((b"authorization", b"Bearer " + secret.encode()))
+    base = target.base_url.rstrip("/")
+    path = PATHS[target.dialect]
+    if base.endswith("/v1"):
+        path = path.removeprefix("/v1")
+    policy = OriginPolicy(
+        allow_private=target.allow_private,
+        ca_file=target.ca_file,
+        proxy=None if target.proxy is None else Proxy.parse(target.proxy),
+    )
+    return upstream.prepare(base + path, headers, policy=policy)

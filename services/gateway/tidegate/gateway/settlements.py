@@ -1,0 +1,96 @@
+"""How an attempt ends in money: reported, provably unbilled, or estimated. Pure."""
+
+import msgspec
+
+from tidegate.events.decision import WindowUse
+from tidegate.events.money import ListPrice, Tokens, cost_nanousd
+from tidegate.events.quota import units_of
+from tidegate.events.signals import AttemptStarted, Outcome, UsageSettled
+from tidegate.events.types import Basis
+from tidegate.gateway.serving import ServedTarget
+
+NOTHING = Tokens(input_uncached=0, output=0)
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known when an attempt ends. `billed` False: no request byte left, or an error status came."""
+
+    outcome: Outcome
+    tokens: Tokens = Tokens()
+    billed: bool = True
+    produced_tokens: int | None = None
+    """Output seen so far, when the provider did not say."""
+    duration_ns: int | None = None
+    ttft_ns: int | None = None
+    model: str | None = None
+    evidence: bool = True
+
+
+def settle(
+    started: AttemptStarted, ending: Ending, target: ServedTarget, list_price: ListPrice | None
+) -> UsageSettled:
+    """The settlement. Where usage is estimated, `tokens` keeps only what was reported: unknown stays unknown.
+
+    `list_price` is what the tokens are worth, also in a flat pool: windows in dollars count it.
+    """
+    basis: Basis = "reported"
+    counted = ending.tokens
+    if not ending.billed:
+        basis, counted = "none", NOTHING
+    elif counted.input_uncached is None or counted.output is None:
+        basis, counted = "estimated", _assume(started, ending)
+    cost = 0 if basis == "none" else _cost(counted, started.price)
+    return UsageSettled(
+        attempt=started.attempt,
+        target=started.target,
+        pool=started.pool,
+        route=started.route,
+        basis=basis,
+        outcome=ending.outcome,
+        tokens=ending.tokens,
+        cost_nanousd=cost,
+        price=started.price,
+        windows=_uses(started, target, counted, list_price, requests=int(ending.billed)),
+        duration_ns=ending.duration_ns,
+        ttft_ns=ending.ttft_ns,
+        input_estimate=started.input_tokens,
+        model=ending.model,
+        evidence=ending.evidence,
+    )
+
+
+def _cost(tokens: Tokens, price: ListPrice | None) -> int | None:
+    return None if price is None else cost_nanousd(tokens, price)
+
+
+def _assume(started: AttemptStarted, ending: Ending) -> Tokens:
+    known = ending.tokens
+    output = known.output
+    if output is None:
+        output = started.reserve_output_tokens if ending.produced_tokens is None else ending.produced_tokens
+    if known.input_uncached is None:
+        return Tokens(input_uncached=started.input_tokens, output=output)
+    return msgspec.structs.replace(known, output=output)
+
+
+def _uses(
+    started: AttemptStarted,
+    target: ServedTarget,
+    tokens: Tokens,
+    list_price: ListPrice | None,
+    requests: int,
+) -> tuple[WindowUse, ...]:
+    if not started.windows:
+        return ()
+    dollars = _cost(tokens, list_price)
+    uses: list[WindowUse] = []
+    for reserved in started.windows:
+        window = target.windows.get(reserved.window)
+        if window is not None:
+            units = units_of(window, tokens, requests, dollars)
+            uses.append(
+                WindowUse(
+                    reserved.window, reserved.period_start_ns, reserved.units if units is None else units
+                )
+            )
+    return tuple(uses)

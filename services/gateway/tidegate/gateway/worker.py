@@ -1,0 +1,218 @@
+"""One gateway worker: what every request shares, and the way of a request through it."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from tidegate.events.clock import Clock
+from tidegate.events.config import GatewaySettings, Routing
+from tidegate.events.decision import Ask, DecisionMade
+from tidegate.events.errors import JournalUnwritable
+from tidegate.events.ids import IdSource
+from tidegate.events.journal.journal import Journal
+from tidegate.events.partition import partition_of
+from tidegate.events.requests import RequestOutcome
+from tidegate.events.types import Dialect, RouteName, TargetId
+from tidegate.gateway import asks, recorder
+from tidegate.gateway.attempt import Cancelled
+from tidegate.gateway.chain import Chain
+from tidegate.gateway.credentials import Principal, presented_key
+from tidegate.gateway.errors import Code, GatewayError, render
+from tidegate.gateway.exchange import ClientGone, Exchange, Scope
+from tidegate.gateway.job import Job
+from tidegate.gateway.ports import Planner
+from tidegate.gateway.serving import Serving
+from tidegate.gateway.session import Session, find_session
+from tidegate.gateway.tally import Tally
+from tidegate.gateway.upstream import Upstream
+
+
+class Worker:
+    """Serves requests of one process. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        planner: Planner,
+        upstream: Upstream,
+        clock: Clock,
+        ids: IdSource,
+        settings: GatewaySettings,
+        data_key: bytes,
+    ) -> None:
+        self.journal = journal
+        self.planner = planner
+        self.upstream = upstream
+        self.clock = clock
+        self.ids = ids
+        self.tally = Tally()
+        self.settings = settings
+        self.draining = False
+        self._data_key = data_key
+        self._serving: Serving | None = None
+
+    def publish(self, routing: Routing, secrets: Mapping[TargetId, str]) -> None:
+        """Serve new requests by this config; running ones keep theirs. Raises TargetInvalid."""
+        self._serving = Serving(routing, secrets, self.upstream)
+
+    @property
+    def serving(self) -> Serving:
+        """The config in force. Raises GatewayError before the first one."""
+        if self._serving is None:
+            raise GatewayError("overloaded", "The gateway has no config yet.", retry_after_s=1)
+        return self._serving
+
+    def not_ready(self) -> str | None:
+        """Why no traffic should be sent here, None when it may be."""
+        if self.draining:
+            return "draining"
+        if self._serving is None:
+            return "no config"
+        return self.journal.refusing
+
+    def identify(self, fields: Iterable[tuple[bytes, bytes]]) -> Principal:
+        """Who asks. Raises GatewayError; an unauthenticated request is only counted."""
+        key = presented_key(fields)
+        if key is None:
+            self.tally.unauthenticated += 1
+            raise GatewayError("key_missing", "Send one API key: `Authorization: Bearer …` or `x-api-key`.")
+        principal = self.serving.keys.find(key)
+        if principal is None:
+            self.tally.unauthenticated += 1
+            raise GatewayError("key_unknown", "This API key is not known.")
+        return principal
+
+    async def handle(self, exchange: Exchange, scope: Scope, dialect: Dialect, endpoint: str) -> None:
+        """Serve one model request from head to last byte; every failure is told in the client's dialect."""
+        try:
+            principal = self.identify(scope["headers"])
+            job = Job(exchange, self.serving, dialect, principal, self.ids.next(), self.clock)
+        except GatewayError as error:
+            rendered = render(error, dialect)
+            exchange.respond(rendered.status, rendered.head, rendered.body)
+            return
+        exchange.on_disconnect(job.on_gone)
+        try:
+            await self._prepare(job, scope, endpoint)
+        except GatewayError as error:
+            self._refuse_early(job, error)
+            return
+        except ClientGone:
+            return
+        await self._serve(job)
+
+    async def _prepare(self, job: Job, scope: Scope, endpoint: str) -> None:
+        self._admit_load()
+        job.raw = await job.exchange.read_body()
+        job.headers = dict(scope["headers"])
+        job.body = body = asks.parse_body(job.raw)
+        route = job.serving.routes.get(RouteName(body.model))
+        if route is None:
+            raise GatewayError("route_unknown", f"There is no route {body.model!r} here.")
+        if not job.principal.may_use(route.name):
+            raise GatewayError("route_forbidden", f"This key may not use the route {body.model!r}.")
+        job.route = route
+        session = self._session(job)
+        job.context.session = session.id
+        job.partition = partition_of(session.id)
+        job.ask = _ask(job, session)
+        recorder.admitted(self.journal, job, endpoint, session.source)
+
+    def _admit_load(self) -> None:
+        why = self.not_ready()
+        if why is not None:
+            code: Code = "draining" if self.draining else "journal_unwritable"
+            raise GatewayError(code, f"The gateway takes no requests now: {why}.", retry_after_s=1)
+        if self.tally.in_flight >= self.settings.max_in_flight:
+            raise GatewayError("overloaded", "Too many requests are in flight.", retry_after_s=1)
+
+    def _session(self, job: Job) -> Session:
+        body = job.body
+        hints = {"prompt_cache_key": body.prompt_cache_key, "metadata": body.metadata}
+        found = find_session(job.headers, hints, None, job.request, self._data_key)
+        if found.source != "request":
+            return found
+        return find_session({}, {}, asks.first_user_message(body), job.request, self._data_key)
+
+    def _refuse_early(self, job: Job, error: GatewayError) -> None:
+        self.tally.refused += 1
+        body = getattr(job, "body", None)
+        route = None if body is None else body.model[:128]
+        tenant = job.principal.tenant.id
+        try:
+            recorder.refused_early(self.journal, tenant, job.request, job.principal.key.id, route, error)
+        except JournalUnwritable:
+            self.tally.unrecorded += 1
+        job.fail(error)
+
+    async def _serve(self, job: Job) -> None:
+        self.tally.in_flight += 1
+        outcome: RequestOutcome = "failed"
+        told: GatewayError | None = None
+        try:
+            decision = self._decide(job)
+            if decision.chosen is None:
+                self._refuse(job, decision)
+                return
+            if job.ask.stream:
+                job.arm_keepalive(self.settings.silent_keepalive_s)
+            await Chain(self, job).run()
+            outcome = "completed"
+        except Cancelled:
+            outcome = "cancelled"
+        except GatewayError as error:
+            told = error
+            outcome = "truncated" if error.code == "stream_truncated" else "failed"
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            if job.gone is None:
+                raise
+        finally:
+            self.tally.in_flight -= 1
+            if job.attempts or told is not None:
+                self._finish(job, outcome, told)
+
+    def _decide(self, job: Job) -> DecisionMade:
+        decision = job.decision = self.planner.plan(job.ask)
+        recorder.decided(self.journal, job, decision, self.planner.demand(decision))
+        return decision
+
+    def _refuse(self, job: Job, decision: DecisionMade) -> None:
+        self.tally.refused += 1
+        reasons = ", ".join(f"{c.target}: {c.reason}" for c in decision.candidates)
+        retry_s = None
+        if decision.retry_at_ns is not None:
+            retry_s = max(1.0, (decision.retry_at_ns - self.clock.wall_ns()) / 1e9)
+        error = GatewayError(
+            "nothing_admitted", f"No upstream may serve this now ({reasons}).", retry_after_s=retry_s
+        )
+        recorder.refused(self.journal, job, error)
+        job.fail(error)
+
+    def _finish(self, job: Job, outcome: RequestOutcome, told: GatewayError | None) -> None:
+        job.stop_keepalive()
+        try:
+            recorder.finished(self.journal, job, outcome, told)
+        except JournalUnwritable:
+            self.tally.unrecorded += 1
+        if told is not None:
+            job.fail(told)
+        self.tally.finished(job, outcome)
+
+
+def _ask(job: Job, session: Session) -> Ask:
+    body = job.body
+    return Ask(
+        request=job.request,
+        tenant=job.principal.tenant.id,
+        key=job.principal.key.id,
+        route=job.route.name,
+        dialect=job.dialect,
+        session=session.id,
+        stream=bool(body.stream),
+        input_tokens=body.input_tokens(),
+        max_output_tokens=body.max_output_tokens,
+        vision=body.has_images(),
+        tools=body.has_tools(),
+        reasoning=body.wants_reasoning(job.dialect),
+    )

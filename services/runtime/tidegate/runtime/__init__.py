@@ -1,0 +1,1 @@
+"""Composition root: CLI, settings, wiring, lifecycle, telemetry."""

@@ -1,0 +1,127 @@
+"""Plain TOML values → Settings, collecting every mistake instead of stopping at the first. Pure."""
+
+import datetime as dt
+from decimal import Decimal, InvalidOperation
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from tidegate.events.money import NANOUSD_PER_USD
+from tidegate.runtime.toml_lines import Path
+
+
+class Mistake(NamedTuple):
+    """One thing wrong with a config: where, and what."""
+
+    path: Path
+    message: str
+
+
+class _Bad:
+    """Stands for a value that was reported."""
+
+
+BAD = _Bad()
+
+
+def build(value: Any, kind: Any, path: Path, mistakes: list[Mistake]) -> Any:
+    """`value` as `kind`; what does not fit is appended to `mistakes` and BAD is returned for it."""
+    inner, extra = _unwrap(kind)
+    if _is_struct(inner):
+        return _build_struct(value, inner, path, mistakes)
+    item = _tuple_item(inner)
+    if item is not None and isinstance(value, list):
+        built = [build(entry, item, (*path, index), mistakes) for index, entry in enumerate(value)]
+        return BAD if any(entry is BAD for entry in built) else tuple(built)
+    try:
+        return msgspec.convert(_from_form(value, extra.get("form")), kind)
+    except (msgspec.ValidationError, ValueError) as error:
+        mistakes.append(Mistake(path, f"{_plain(error)} (it is {_shown(value, path)})"))
+        return BAD
+
+
+def _build_struct(value: Any, struct: type[msgspec.Struct], path: Path, mistakes: list[Mistake]) -> Any:
+    if not isinstance(value, dict):
+        mistakes.append(Mistake(path, "expected a table"))
+        return BAD
+    hints = get_type_hints(struct, include_extras=True)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    known = ", ".join(sorted(fields))
+    mistakes.extend(
+        Mistake((*path, name), f"unknown key; known here: {known}") for name in value if name not in fields
+    )
+    built: dict[str, Any] = {}
+    for name, field in fields.items():
+        if name in value:
+            built[field.name] = build(value[name], hints[field.name], (*path, name), mistakes)
+        elif field.required:
+            mistakes.append(Mistake(path, f"`{name}` is missing"))
+            built[field.name] = BAD
+    if any(entry is BAD for entry in built.values()):
+        return BAD
+    return struct(**built)
+
+
+def _unwrap(kind: Any) -> tuple[Any, dict[str, Any]]:
+    """The type inside Annotated and `| None`, with the extra of its Meta."""
+    extra: dict[str, Any] = {}
+    while True:
+        if get_origin(kind) is Annotated:
+            kind, *metas = get_args(kind)
+            for meta in metas:
+                if isinstance(meta, Meta) and meta.extra:
+                    extra.update(meta.extra)
+        elif get_origin(kind) in {Union, UnionType}:
+            inner = [option for option in get_args(kind) if option is not type(None)]
+            if len(inner) != 1:
+                return kind, extra
+            kind = inner[0]
+        else:
+            return kind, extra
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _tuple_item(kind: Any) -> Any:
+    arguments = get_args(kind)
+    if get_origin(kind) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return arguments[0]
+    return None
+
+
+def _from_form(value: Any, form: str | None) -> Any:
+    if form == "dollars" and isinstance(value, str):
+        return nanousd_of(value)
+    if form == "instant":
+        if isinstance(value, dt.datetime):
+            moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+            return int(Decimal(repr(moment.timestamp())) * 1_000_000_000)
+        if isinstance(value, dt.date):
+            return int(dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC).timestamp()) * 10**9
+    return value
+
+
+def nanousd_of(text: str) -> int:
+    """Decimal dollars, with or without `$`, as integer nano-dollars. Raises ValueError when not exact."""
+    try:
+        exact = Decimal(text.strip().removeprefix("$")) * NANOUSD_PER_USD
+    except InvalidOperation as error:
+        raise ValueError(f"`{text}` is no amount of dollars") from error
+    if not exact.is_finite() or exact != exact.to_integral_value():
+        raise ValueError(f"`{text}` is finer than a nano-dollar")
+    return int(exact)
+
+
+def _plain(error: Exception) -> str:
+    return str(error).removesuffix(" - at `$`").replace("`", "")
+
+
+def _shown(value: Any, path: Path) -> str:
+    # A mistyped secret must not be echoed.
+    if path and str(path[-1]) in {"secret", "token", "digest"}:
+        return "not shown"
+    return repr(value)[:60]

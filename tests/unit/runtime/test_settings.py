@@ -1,0 +1,176 @@
+"""The config file: every mistake at once, by name and line; nothing secret ever shown."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tidegate.events.config import Settings
+from tidegate.runtime.settings import (
+    ConfigInvalid,
+    find_config,
+    load_settings,
+    parse_settings,
+    resolve_secret,
+    resolve_secrets,
+)
+
+DIGEST = "sha256:" + hashlib.sha256(b"k").hexdigest()
+GOOD = f"""
+data_dir = "data"
+durability = "fast"
+[gateway]
+port = 9000
+[[tenants]]
+id = "acme"
+[[keys]]
+id = "k1"
+tenant = "acme"
+digest = "{DIGEST}"
+[[pools]]
+id = "plan"
+billing = "flat"
+[[pools.windows]]
+id = "5h"
+unit = "requests"
+limit = 100
+duration_s = 18000
+[[targets]]
+id = "a"
+dialect = "openai"
+base_url = "https://api.example.test/v1"
+model = "m"
+pool = "plan"
+secret = "env:A_KEY"
+[[targets.prices]]
+input_uncached = "2.50"
+output = 10_000_000_000
+[[targets.prices]]
+from = 2027-01-01
+input_uncached = "$2"
+output = "8"
+[[routes]]
+name = "fast"
+[[routes.candidates]]
+target = "a"
+"""
+
+
+def mistakes_of(text: str) -> list[str]:
+    with pytest.raises(ConfigInvalid) as caught:
+        parse_settings(text, "t.toml")
+    return caught.value.mistakes
+
+
+def test_a_good_file_becomes_exactly_the_config_types() -> None:
+    settings = parse_settings(GOOD)
+    target = settings.targets[0]
+    assert target.prices[0].input_uncached == 2_500_000_000
+    assert target.prices[0].output == 10_000_000_000
+    assert target.prices[1].from_ns == 1_798_761_600 * 10**9
+    assert settings.gateway.port == 9000
+    assert msgspec.json.decode(msgspec.json.encode(settings), type=Settings) == settings
+    later = target.list_price(target.prices[1].from_ns)
+    assert later is not None
+    assert later.output == 8_000_000_000
+
+
+def test_all_mistakes_are_told_at_once_by_name_and_line() -> None:
+    text = (
+        GOOD.replace("port = 9000", 'port = "no"\nprot = 1')
+        .replace('model = "m"\n', "")
+        .replace('tenant = "acme"\ndigest', "tenant = 7\ndigest")
+    )
+    found = mistakes_of(text)
+    assert len(found) == 4
+    assert found[0].startswith("t.toml:5: gateway.port: ")
+    assert found[1].startswith("t.toml:6: gateway.prot: unknown key; known here: ")
+    assert "keys[0].tenant" in found[2]
+    assert found[3].startswith("t.toml:21: targets[0]: `model` is missing")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('target = "a"', 'target = "b"'), "there is no target `b`"),
+        (('pool = "plan"', 'pool = "plam"'), "there is no pool `plam`"),
+        (('tenant = "acme"\ndigest', 'tenant = "evil"\ndigest'), "there is no tenant `evil`"),
+        (("https://api", "http://api"), "plain http"),
+        (("https://api", "ftp://api"), "must begin with"),
+        (('secret = "env:A_KEY"', 'secret = "sk-live-1234567890"'), "never the secret itself"),
+        (("from = 2027-01-01", "from = 1969-01-01"), "targets[0].prices[1].from"),
+        (('input_uncached = "2.50"', 'input_uncached = "2.5000000001"'), "finer than a nano-dollar"),
+        (('input_uncached = "2.50"', 'input_uncached = "lots"'), "no amount of dollars"),
+        (("limit = 100", "limit = 0"), "limit"),
+        (
+            ('[[pools.windows]]\nid = "5h"\nunit = "requests"\nlimit = 100\nduration_s = 18000\n', ""),
+            "needs a window",
+        ),
+        (('durability = "fast"', 'durability = "best"'), "durability"),
+        (("[gateway]", '[log]\nkind = "kafka"\n[gateway]'), "`bootstrap` is missing"),
+        (('pool = "plan"', 'pool = "plan"\nforward_headers = ["x-api-key"]'), "never forwarded"),
+        (('[[routes.candidates]]\ntarget = "a"\n', "candidates = []\n"), "no candidates"),
+    ],
+)
+def test_each_mistake_is_named(change: tuple[str, str], says: str) -> None:
+    assert change[0] in GOOD
+    found = mistakes_of(GOOD.replace(*change))
+    assert len(found) == 1, found
+    assert says in found[0]
+    assert "1234567890" not in found[0]
+
+
+@pytest.mark.parametrize("text", ["", "  \n\n"])
+def test_an_empty_file_is_named_as_such(text: str) -> None:
+    assert "is empty" in mistakes_of(text)[0]
+
+
+def test_broken_toml_names_the_line() -> None:
+    assert "line 2" in mistakes_of("a = 1\nb = \n")[0]
+
+
+def test_the_search_order_is_flag_environment_folder_home(tmp_path: Path) -> None:
+    home, cwd = tmp_path / "home", tmp_path / "cwd"
+    (home / ".config" / "tidegate").mkdir(parents=True)
+    cwd.mkdir()
+    with pytest.raises(ConfigInvalid, match="no config"):
+        find_config(None, {}, cwd, home)
+    in_home = home / ".config" / "tidegate" / "tidegate.toml"
+    in_home.write_text(GOOD)
+    assert find_config(None, {}, cwd, home) == in_home
+    (cwd / "tidegate.toml").write_text(GOOD)
+    assert find_config(None, {}, cwd, home) == cwd / "tidegate.toml"
+    assert find_config(None, {"TIDEGATE_CONFIG": "/x"}, cwd, home) == Path("/x")
+    assert find_config(Path("/y"), {"TIDEGATE_CONFIG": "/x"}, cwd, home) == Path("/y")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match=r"nowhere\.toml cannot be read"):
+        load_settings(tmp_path / "nowhere.toml")
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigInvalid, match="not UTF-8"):
+        load_settings(tmp_path / "bad.toml")
+
+
+def test_secrets_come_from_references_and_are_never_shown(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("hunter2-hunter2\n")
+    with pytest.raises(ConfigInvalid, match="chmod 600"):
+        resolve_secret(f"file:{path}", {}, "x")
+    path.chmod(0o600)
+    assert resolve_secret(f"file:{path}", {}, "x") == "hunter2-hunter2"
+    assert resolve_secret("env:A", {"A": "long-enough"}, "x") == "long-enough"
+    for bad in ("", "tiny", "has space in it", "naïve-secret"):
+        with pytest.raises(ConfigInvalid) as caught:
+            resolve_secret("env:A", {"A": bad}, "target `t`")
+        assert not bad or bad not in str(caught.value)
+    with pytest.raises(ConfigInvalid, match="A_KEY is not set"):
+        resolve_secrets(parse_settings(GOOD).targets, {})
+
+
+def test_the_json_schema_describes_every_table() -> None:
+    schema = msgspec.json.schema(Settings)
+    assert {"Settings", "Target", "Pool", "Window", "Route"} <= set(schema["$defs"])
