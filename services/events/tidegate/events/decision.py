@@ -55,6 +55,8 @@ class WindowUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class LocalView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What only this gateway knew of a candidate: recorded, because no snapshot holds it."""
 
+    disabled: bool | None = None
+    """Kill-switch in force: True closes the target, False opens one that the config disables."""
     in_flight: int = 0
     uses: tuple[WindowUse, ...] = ()
     """Own uses that `Applied` does not cover yet."""
@@ -62,7 +64,9 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """Own 429s and failures that `Applied` does not cover yet: the target is closed until then."""
     pool_until_ns: int | None = None
     session_prompt_tokens: int | None = None
+    """Length of the session's last prompt on this target."""
     session_cached_tokens: int | None = None
+    """How much of it the provider said it read from or wrote to its cache."""
     session_at_ns: int | None = None
 
 

@@ -1,0 +1,195 @@
+"""What `decide` needs of a candidate, worked out once per config or snapshot, not per request. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tidegate.events.config import Candidate, DatedPrice, Pool, Route, Target
+from tidegate.events.snapshots import Belief, Circuit, RateSnapshot, TargetBelief
+from tidegate.events.types import Cause, Dialect, PoolId, TargetId
+from tidegate.planner.beliefs import half_up, mean
+from tidegate.planner.windows import QuotaFacts, quota_facts_of
+
+UNBOUNDED = 1 << 62
+
+PRIOR_OUTPUT_TOKENS = 500
+PRIOR_TTFT_S = 1.0
+PRIOR_OUTPUT_TOKENS_PER_S = 50.0
+PRIOR_FAILURE = 0.02
+"""Declared priors of a target nothing is believed of yet: unknown is never healthy, never free of time."""
+
+FAILURE_BITS = 30
+"""P(fail) is held in units of 2⁻³⁰: multiplied by money it stays an integer."""
+
+NEED_DIALECT: dict[Dialect, int] = {"openai": 1, "anthropic": 2}
+NEED_VISION = 4
+NEED_TOOLS = 8
+NEED_REASONING = 16
+
+
+class Rates(msgspec.Struct, frozen=True, gc=False):
+    """Expected price of the classes a request is expected to use, nano-dollars per million tokens."""
+
+    input_uncached: int
+    cache_read: int
+    output: int
+    usual_output: int
+    """Expected output tokens × output price."""
+
+
+class RatesFrom(msgspec.Struct, frozen=True, gc=False):
+    """Rates in force from `from_ns`; None = no price is known."""
+
+    from_ns: int
+    rates: Rates | None
+
+
+class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A candidate of a route: config, prices by date and beliefs, ready to compare."""
+
+    target: TargetId
+    pool: PoolId
+    grade: int
+    tie: tuple[int, str, int]
+    """What decides last between equals: priority, id, place in the route."""
+    enabled: bool
+    suspect: bool
+    """Something in config or beliefs may refuse it whatever is asked."""
+    lacks: int
+    """Bits of the needs it cannot serve."""
+    context_window: int
+    max_output_tokens: int
+    max_in_flight: int
+    flat: bool
+    needs_price: bool
+    prices: tuple[RatesFrom, ...]
+    quota: QuotaFacts | None
+    """None for a pool without windows."""
+    target_version: int | None
+    pool_version: int | None
+    circuit: Circuit
+    circuit_until_ns: int | None
+    circuit_at_ns: int
+    circuit_cause: Cause | None
+    cooldown_until_ns: int | None
+    cooldown_cause: Cause | None
+    ttft_p90_ms: float | None
+    ttft_s: float
+    output_tokens_per_s: float
+    output_tokens: int
+    """Expected, within what the target allows."""
+    time_nanousd: int
+    """ρ·E[time] of the expected output."""
+    failure: int
+    """P(fail) × 2³⁰."""
+
+
+_NOTHING = TargetBelief()
+
+
+def candidate_facts(
+    route: Route,
+    index: int,
+    target: Target,
+    pool: Pool,
+    snapshots: tuple[RateSnapshot | None, RateSnapshot | None],
+    digest: str,
+) -> CandidateFacts:
+    """Facts of the route's candidate at `index`; `snapshots` are of its target and of its pool."""
+    of_target, of_pool = snapshots
+    belief = (of_target.target if of_target is not None else None) or _NOTHING
+    pool_belief = of_pool.pool if of_pool is not None else None
+    cooldown_ns = pool_belief.cooldown_until_ns if pool_belief is not None else None
+    candidate: Candidate = route.candidates[index]
+    flat = pool.billing == "flat"
+    output_tokens = _output_tokens(belief, target)
+    ttft_s, rate = _seconds(belief), mean(belief.output_tokens_per_s) or PRIOR_OUTPUT_TOKENS_PER_S
+    return CandidateFacts(
+        target=target.id,
+        pool=pool.id,
+        grade=candidate.grade,
+        tie=(candidate.priority, target.id, index),
+        enabled=target.enabled,
+        suspect=not target.enabled or belief.circuit != "admitting" or cooldown_ns is not None,
+        lacks=_lacks(target),
+        context_window=target.context_window or UNBOUNDED,
+        max_output_tokens=target.max_output_tokens or UNBOUNDED,
+        max_in_flight=target.max_in_flight or UNBOUNDED,
+        flat=flat,
+        needs_price=not flat or any(window.unit == "nanousd" for window in pool.windows),
+        prices=_prices(target, _NOTHING if flat else belief, output_tokens),
+        quota=quota_facts_of(pool, of_pool, digest) if pool.windows else None,
+        target_version=of_target.version if of_target is not None else None,
+        pool_version=of_pool.version if of_pool is not None else None,
+        circuit=belief.circuit,
+        circuit_until_ns=belief.circuit_until_ns,
+        circuit_at_ns=of_target.at_ns if of_target is not None else 0,
+        circuit_cause=belief.circuit_cause,
+        cooldown_until_ns=cooldown_ns,
+        cooldown_cause=pool_belief.cooldown_cause if pool_belief is not None else None,
+        ttft_p90_ms=belief.ttft_p90_ms,
+        ttft_s=ttft_s,
+        output_tokens_per_s=rate,
+        output_tokens=output_tokens,
+        time_nanousd=time_nanousd(ttft_s, rate, output_tokens, route.time_value_nanousd_per_s),
+        failure=_failure(belief),
+    )
+
+
+def time_nanousd(ttft_s: float, tokens_per_s: float, output_tokens: int, nanousd_per_s: int) -> int:
+    """ρ·E[time]: time to the first token plus output at the believed rate."""
+    return half_up(nanousd_per_s * (ttft_s + output_tokens / tokens_per_s))
+
+
+def _output_tokens(belief: TargetBelief, target: Target) -> int:
+    believed = mean(belief.output_tokens)
+    expected = PRIOR_OUTPUT_TOKENS if believed is None else half_up(believed)
+    return min(expected, target.max_output_tokens or UNBOUNDED)
+
+
+def _seconds(belief: TargetBelief) -> float:
+    ttft_ms = mean(belief.ttft_ms)
+    return PRIOR_TTFT_S if ttft_ms is None else ttft_ms / 1_000.0
+
+
+def _failure(belief: TargetBelief) -> int:
+    success = mean(belief.success)
+    p_fail = PRIOR_FAILURE if success is None else 1.0 - min(success, 1.0)
+    return half_up(p_fail * (1 << FAILURE_BITS))
+
+
+def _lacks(target: Target) -> int:
+    served = NEED_DIALECT[target.dialect]
+    served |= NEED_VISION if target.vision else 0
+    served |= NEED_TOOLS if target.tools else 0
+    served |= NEED_REASONING if target.reasoning else 0
+    return ~served & (sum(NEED_DIALECT.values()) | NEED_VISION | NEED_TOOLS | NEED_REASONING)
+
+
+def _prices(target: Target, belief: TargetBelief, output_tokens: int) -> tuple[RatesFrom, ...]:
+    """Per date the list price in force, each class replaced by what is observed to be billed for it."""
+    billed = (
+        _billed(belief.price_input_uncached),
+        _billed(belief.price_cache_read),
+        _billed(belief.price_output),
+    )
+    dated = target.prices
+    if not dated or dated[0].from_ns > 0:
+        dated = (DatedPrice(), *dated)
+    return tuple(RatesFrom(each.from_ns, _rates(each, billed, output_tokens)) for each in dated)
+
+
+def _billed(belief: Belief | None) -> int | None:
+    value = mean(belief)
+    if belief is None or belief.prior or value is None:
+        return None
+    return half_up(value)
+
+
+def _rates(dated: DatedPrice, billed: Sequence[int | None], output_tokens: int) -> Rates | None:
+    uncached = dated.input_uncached if billed[0] is None else billed[0]
+    read = dated.cache_read if billed[1] is None else billed[1]
+    output = dated.output if billed[2] is None else billed[2]
+    if uncached is None or output is None:
+        return None
+    return Rates(uncached, uncached if read is None else read, output, output_tokens * output)

@@ -1,0 +1,62 @@
+"""The planner as the gateway calls it in process: one synchronous step from an ask to a recorded plan."""
+
+from typing import Protocol
+
+import msgspec
+
+from tidegate.events.clock import Clock
+from tidegate.events.decision import Ask, DecisionMade
+from tidegate.events.ids import IdSource
+from tidegate.events.signals import DemandSeen
+from tidegate.events.types import DecisionId
+from tidegate.planner.decide import decide
+from tidegate.planner.demand import demand_of
+from tidegate.planner.overlay import Overlay
+from tidegate.planner.rng import SplitMix64
+from tidegate.planner.view import View
+
+
+class Views(Protocol):
+    """Holder of the current view; the follower is one."""
+
+    @property
+    def view(self) -> View:
+        """The view in force now."""
+        ...
+
+
+class Planner:
+    """Decides on the current view and this worker's overlay. `code` names the running build."""
+
+    def __init__(
+        self, views: Views, overlay: Overlay, clock: Clock, ids: IdSource, seeds: SplitMix64, code: str
+    ) -> None:
+        self._views = views
+        self._overlay = overlay
+        self._clock = clock
+        self._ids = ids
+        self._seeds = seeds
+        self._code = code
+
+    def plan(self, ask: Ask) -> DecisionMade:
+        """The plan for an ask, never awaiting. Raises RouteUnknown."""
+        view = self._views.view
+        now_ns = self._clock.wall_ns()
+        begun_ns = self._clock.mono_ns()
+        made = decide(
+            view,
+            ask,
+            self._overlay.locals_of(ask.session, now_ns, view.switches),
+            now_ns=now_ns,
+            seed=self._seeds.next_seed(),
+            decision=DecisionId(self._ids.next()),
+            code=self._code,
+        )
+        # Fresh and not shared yet: the one moment a frozen struct may still get its last field.
+        msgspec.structs.force_setattr(made, "took_ns", self._clock.mono_ns() - begun_ns)
+        return made
+
+    def demand(self, decision: DecisionMade) -> tuple[DemandSeen, ...]:
+        """What the decision tells the windows' shadow prices; nothing once its route is gone."""
+        facts = self._views.view.routes.get(decision.ask.route)
+        return () if facts is None else demand_of(decision, facts)

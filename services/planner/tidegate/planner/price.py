@@ -1,0 +1,52 @@
+"""The price formula: E[cash] + Σ λ·u + P(fail)·E[retry] + ρ·E[time] + switch, in integer nano-dollars. Pure.
+
+Each part is rounded once, half up. Only + − × ÷ in a fixed order: the same bits everywhere. Σ λ·u is in
+`uses`, ρ·E[time] in `facts`, because it is worked out before there is a request.
+"""
+
+from collections.abc import Sequence
+
+from tidegate.events.decision import LocalView
+from tidegate.events.money import MILLION
+from tidegate.planner.facts import FAILURE_BITS, Rates, RatesFrom
+
+CACHE_TTL_NS = 300_000_000_000
+"""How long a provider is expected to keep a session's prefix: five minutes."""
+
+_DENOMINATOR = 2 * MILLION
+_HALF_FAILURE = 1 << (FAILURE_BITS - 1)
+
+
+def rates_at(prices: Sequence[RatesFrom], now_ns: int) -> Rates | None:
+    """Rates in force; of several the last declared, as the list price of the target."""
+    rates = None
+    for step in prices:
+        if step.from_ns <= now_ns:
+            rates = step.rates
+    return rates
+
+
+def expected_cached_tokens(local: LocalView, input_tokens: int, now_ns: int) -> int | None:
+    """Input tokens this session is expected to find in the target's cache; None when it was never there.
+
+    The cached share of the last prompt, times what of this one can be the same prefix; 0 after the TTL.
+    """
+    prompt, cached, at_ns = local.session_prompt_tokens, local.session_cached_tokens, local.session_at_ns
+    if prompt is None or cached is None or at_ns is None:
+        return None
+    if prompt <= 0 or now_ns - at_ns > CACHE_TTL_NS:
+        return 0
+    return min(input_tokens, prompt) * min(cached, prompt) // prompt
+
+
+def cost_nanousd(rates: Rates, input_tokens: int, cached_tokens: int, output_cost: int) -> int:
+    """Σ tokens × rate ÷ 10⁶; what is not cached costs the uncached price. `output_cost` is tokens × rate."""
+    total = input_tokens * rates.input_uncached + output_cost
+    if cached_tokens:
+        total += cached_tokens * (rates.cache_read - rates.input_uncached)
+    return (2 * total + MILLION) // _DENOMINATOR
+
+
+def retry_nanousd(failure: int, retry_cost_nanousd: int) -> int:
+    """P(fail)·E[cost of the retry], P(fail) in units of 2⁻³⁰."""
+    return (failure * retry_cost_nanousd + _HALF_FAILURE) >> FAILURE_BITS

@@ -1,0 +1,123 @@
+"""Quota windows of a pool as they stand in their running period, with what is believed of each. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tidegate.events.config import Pool, Window
+from tidegate.events.decision import WindowUse
+from tidegate.events.quota import duration_ns, period_start_ns
+from tidegate.events.snapshots import RateSnapshot, WindowBelief
+from tidegate.events.types import Unit, WindowId
+from tidegate.planner.beliefs import MAX_BELIEF, ceiling
+
+UNITS: tuple[Unit, ...] = ("requests", "tokens", "nanousd")
+
+
+class WindowFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A window in the period [start, end); units are the window's own."""
+
+    window: Window
+    id: WindowId
+    unit: int
+    """Index of the window's unit in UNITS."""
+    limit: int
+    start_ns: int
+    end_ns: int
+    left: int
+    shadow_nanousd: float
+    p_exhaust: float | None
+    use_p90: int
+
+
+class QuotaFacts(msgspec.Struct, frozen=True, gc=False):
+    """A pool's windows, good until the first period ends."""
+
+    windows: tuple[WindowFacts, ...]
+    resets_at_ns: int
+    """Earliest end of a period; from then on `renewed` must be asked."""
+    p_exhaust: float | None
+    """The likeliest exhaustion; None when nothing is believed."""
+
+    @property
+    def risk(self) -> float:
+        """P(exhaust) to compare by: what is not believed counts as sure."""
+        return 1.0 if self.p_exhaust is None else self.p_exhaust
+
+
+def quota_facts_of(pool: Pool, snapshot: RateSnapshot | None, digest: str) -> QuotaFacts:
+    """The windows as the pool's snapshot has them; without one their periods ended at 0."""
+    known: dict[WindowId, WindowBelief] = {}
+    if snapshot is not None and snapshot.pool is not None:
+        known = {belief.window: belief for belief in snapshot.pool.windows}
+    same_config = snapshot is not None and snapshot.config == digest
+    return _quota_facts([_window(window, known.get(window.id), same_config) for window in pool.windows])
+
+
+def renewed(facts: QuotaFacts, uses: Sequence[WindowUse], now_ns: int) -> QuotaFacts:
+    """The windows with every ended period replaced by the one of `now_ns`.
+
+    What was believed of a period that ended is void: nothing is used, λ and P(exhaust) are unknown. A
+    `first_request` period is the one our own uses opened, else it begins with this request.
+    """
+    return _quota_facts(
+        [
+            window
+            if now_ns < window.end_ns
+            else _next_period(window, own_use(uses, window, now_ns)[1], now_ns)
+            for window in facts.windows
+        ]
+    )
+
+
+def own_use(uses: Sequence[WindowUse], facts: WindowFacts, now_ns: int) -> tuple[int, int | None]:
+    """Own units of the window in periods that still run, and when the first of these began."""
+    units, start_ns = 0, None
+    length_ns = facts.end_ns - facts.start_ns
+    for use in uses:
+        if use.window == facts.id and now_ns < use.period_start_ns + length_ns:
+            units += use.units
+            if start_ns is None or use.period_start_ns < start_ns:
+                start_ns = use.period_start_ns
+    return units, start_ns
+
+
+def _quota_facts(windows: Sequence[WindowFacts]) -> QuotaFacts:
+    risks = [window.p_exhaust for window in windows if window.p_exhaust is not None]
+    return QuotaFacts(tuple(windows), min([window.end_ns for window in windows]), max(risks, default=None))
+
+
+def _next_period(facts: WindowFacts, opened_ns: int | None, now_ns: int) -> WindowFacts:
+    start_ns = period_start_ns(facts.window, now_ns, opened_ns)
+    return msgspec.structs.replace(
+        facts,
+        start_ns=start_ns,
+        end_ns=start_ns + facts.end_ns - facts.start_ns,
+        left=facts.limit,
+        shadow_nanousd=0.0,
+        p_exhaust=None,
+    )
+
+
+def _window(window: Window, belief: WindowBelief | None, same_config: bool) -> WindowFacts:
+    length_ns = duration_ns(window)
+    if belief is None:
+        belief = WindowBelief(
+            window=window.id, period_start_ns=None, resets_at_ns=None, used=0, limit=window.limit
+        )
+    shadow, use_p90, p_exhaust = belief.shadow_nanousd, belief.use_p90, belief.p_exhaust
+    # A belief published under another config knows that config's limit.
+    limit = belief.limit if same_config else window.limit
+    start_ns = -length_ns if belief.period_start_ns is None else belief.period_start_ns
+    return WindowFacts(
+        window=window,
+        id=window.id,
+        unit=UNITS.index(window.unit),
+        limit=limit,
+        start_ns=start_ns,
+        end_ns=start_ns + length_ns,
+        left=limit - belief.used,
+        shadow_nanousd=shadow if 0.0 <= shadow <= MAX_BELIEF else 0.0,
+        p_exhaust=p_exhaust if p_exhaust is not None and 0.0 <= p_exhaust <= 1.0 else None,
+        use_p90=ceiling(use_p90) if use_p90 is not None and 0.0 <= use_p90 <= MAX_BELIEF else 0,
+    )
