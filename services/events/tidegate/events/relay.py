@@ -121,7 +121,8 @@ class JournalRelay:
             self._free_since_ns = None
             return False
         now_ns = self._clock.mono_ns()
-        self._free_since_ns = self._free_since_ns or now_ns
+        if self._free_since_ns is None:
+            self._free_since_ns = now_ns
         if not at_once and now_ns - self._free_since_ns < self._orphan_after_ns:
             return False
         try:
