@@ -34,7 +34,6 @@ class Account:
             raise Refusal(
                 429,
                 f"Too many concurrent requests: your limit is {limit}.",
-                kind="rate_limit_error",
                 retry_after="1",
             )
         for window in self._windows:
@@ -73,7 +72,7 @@ def exhausted(state: WindowState, model: str, now_s: float) -> Refusal:
         429,
         f"Rate limit reached for {model}: you have hit your {spoken(state.name)} limit of {state.limit} "
         f"{state.unit}. It resets at {at}. Please try again in {wait_s}s.",
-        kind=state.unit,
+        unit=state.unit,
         retry_after=str(wait_s),
     )
 

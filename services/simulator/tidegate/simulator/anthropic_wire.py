@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 import orjson
 
 from tidegate.simulator import anthropic_ask, sse
 from tidegate.simulator.actions import Headers
-from tidegate.simulator.answer import Answer, Piece, tool_input
+from tidegate.simulator.answer import Answer, tool_input
 from tidegate.simulator.ask import Ask, Refusal
 from tidegate.simulator.config import Dialect
 from tidegate.simulator.tokens import TokenClasses
@@ -149,21 +150,16 @@ def _unified_headers(state: WindowState, now_s: float) -> Headers:
 
 
 def _blocks(answer: Answer, size_tokens: int) -> Iterator[Event]:
-    index = -1
     produced = answer.silent_tokens
-    kind: str | None = None
-    for piece in answer.pieces(size_tokens):
-        if piece.kind != kind:
-            if kind is not None:
-                yield from _block_end(kind, index, produced)
-            kind, index = piece.kind, index + 1
-            block = _opened(answer, piece)
-            yield Event("open", _event("content_block_start", index=index, content_block=block), produced)
-        produced += piece.tokens
-        delta_type, field = _DELTA[piece.kind]
-        delta = {"type": delta_type, field: piece.text}
-        yield Event("content", _event("content_block_delta", index=index, delta=delta), produced)
-    if kind is not None:
+    for index, (kind, pieces) in enumerate(groupby(answer.pieces(size_tokens), lambda piece: piece.kind)):
+        block = _opened(answer, kind)
+        yield Event("open", _event("content_block_start", index=index, content_block=block), produced)
+        delta_type, field = _DELTA[kind]
+        delta = {"type": delta_type, field: sse.Template.BLANK}
+        template = sse.Template(_event("content_block_delta", index=index, delta=delta))
+        for piece in pieces:
+            produced += piece.tokens
+            yield Event("content", template.fill(piece.text), produced)
         yield from _block_end(kind, index, produced)
 
 
@@ -174,10 +170,10 @@ def _block_end(kind: str, index: int, produced: int) -> Iterator[Event]:
     yield Event("close", _event("content_block_stop", index=index), produced)
 
 
-def _opened(answer: Answer, piece: Piece) -> dict[str, Any]:
-    if piece.kind == "tool":
+def _opened(answer: Answer, kind: str) -> dict[str, Any]:
+    if kind == "tool":
         return {**_tool_block(answer), "input": {}}
-    if piece.kind == "reasoning":
+    if kind == "reasoning":
         return {"type": "thinking", "thinking": "", "signature": ""}
     return {"type": "text", "text": ""}
 

@@ -10,7 +10,10 @@ PLACEHOLDER_BYTES = 1024
 
 
 class Refusal(Exception):
-    """An error answer before any content. `code` and `kind` override what the dialect derives from status."""
+    """An error answer before any content.
+
+    `code` and `kind` replace what the dialect derives from the status; `unit` is that of a limit that was hit.
+    """
 
     def __init__(
         self,
@@ -20,6 +23,7 @@ class Refusal(Exception):
         code: str | None = None,
         kind: str | None = None,
         param: str | None = None,
+        unit: str | None = None,
         retry_after: str | None = None,
     ) -> None:
         super().__init__(message)
@@ -28,6 +32,7 @@ class Refusal(Exception):
         self.code = code
         self.kind = kind
         self.param = param
+        self.unit = unit
         self.retry_after = retry_after
 
 

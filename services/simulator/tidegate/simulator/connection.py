@@ -66,6 +66,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[tuple[SimRequest, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self._idle_since_s: float | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self._pending_head = b""
@@ -81,6 +82,7 @@ class Connection(asyncio.Protocol):
         sock: socket.socket = transport.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._rest()
+        self._check_idle()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -162,17 +164,23 @@ class Connection(asyncio.Protocol):
         if not self._waiting or self._closing:
             self._rest()
             return
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
+        self._idle_since_s = None
         request, keep_alive = self._waiting.popleft()
         self._task = self._loop.create_task(self._answer(request, keep_alive))
         self._hub.tasks.add(self._task)
         self._task.add_done_callback(self._answered)
 
     def _rest(self) -> None:
-        if not self._closing:
-            self._idle = self._loop.call_later(self._hub.keep_alive_s, self._close)
+        self._idle_since_s = self._loop.time()
+
+    def _check_idle(self) -> None:
+        """Close when idle long enough; one timer a connection, not one a request."""
+        limit_s = self._hub.keep_alive_s
+        idle_s = 0.0 if self._idle_since_s is None else self._loop.time() - self._idle_since_s
+        if idle_s >= limit_s:
+            self._close()
+        else:
+            self._idle = self._loop.call_later(limit_s - idle_s, self._check_idle)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._task = None

@@ -29,20 +29,13 @@ class InProcessTransport(httpx.AsyncBaseTransport):
         headers = [(name.lower(), value) for name, value in request.headers.raw]
         path, query = request.url.path, request.url.query.decode()
         actions = engine.handle(SimRequest(request.method, path, query, headers, body))
-        try:
-            async for action in actions:
-                if isinstance(action, Head):
-                    return httpx.Response(
-                        action.status,
-                        headers=_framed(action),
-                        stream=_Stream(actions, request),
-                        request=request,
-                    )
-                raise _broken(action, request)
-            raise httpx.RemoteProtocolError("no answer", request=request)
-        except BaseException:
-            await actions.aclose()
-            raise
+        first = await anext(actions, None)
+        if isinstance(first, Head):
+            return httpx.Response(
+                first.status, headers=_framed(first), stream=_Stream(actions, request), request=request
+            )
+        await actions.aclose()
+        raise _broken(first, request)
 
     async def _stall(self, engine: Engine, request: httpx.Request) -> None:
         limits: dict[str, float | None] = request.extensions.get("timeout", {})
@@ -85,11 +78,11 @@ def _framed(head: Head) -> list[tuple[bytes, bytes]]:
     return [*head.headers, framing]
 
 
-def _broken(action: Action, request: httpx.Request) -> httpx.TransportError:
+def _broken(action: Action | None, request: httpx.Request) -> httpx.TransportError:
     match action:
         case Reset():
             return httpx.ReadError("connection reset by peer", request=request)
-        case Close():
+        case Close() | None:
             return httpx.RemoteProtocolError("server closed the connection", request=request)
         case Raw():
             return httpx.RemoteProtocolError("not an HTTP answer", request=request)

@@ -7,7 +7,7 @@ import orjson
 
 from tidegate.simulator import openai_ask, sse
 from tidegate.simulator.actions import Headers
-from tidegate.simulator.answer import Answer, Piece
+from tidegate.simulator.answer import Answer
 from tidegate.simulator.ask import Ask, Refusal
 from tidegate.simulator.config import Dialect
 from tidegate.simulator.tokens import TokenClasses
@@ -15,7 +15,11 @@ from tidegate.simulator.windows import WindowState, tightest
 from tidegate.simulator.wire import Event
 
 _FINISH = {"stop": "stop", "length": "length", "tool": "tool_calls"}
-_FIELD = {"text": "content", "reasoning": "reasoning_content"}
+_DELTAS: dict[str, dict[str, Any]] = {
+    "text": {"content": sse.Template.BLANK},
+    "reasoning": {"reasoning_content": sse.Template.BLANK},
+    "tool": {"tool_calls": [{"index": 0, "function": {"arguments": sse.Template.BLANK}}]},
+}
 # status: (type, code), as the vendor and the servers that copy it send them
 _KINDS: dict[int, tuple[str, str | None]] = {
     400: ("invalid_request_error", None),
@@ -67,9 +71,10 @@ class OpenAiWire:
             call = {"index": 0, "id": f"call_{answer.id}", "type": "function", "function": function}
             yield Event("open", _chunk(answer, {"tool_calls": [call]}), 0)
         produced = answer.silent_tokens
+        templates = {kind: sse.Template(_chunk(answer, delta)) for kind, delta in _DELTAS.items()}
         for piece in answer.pieces(size_tokens):
             produced += piece.tokens
-            yield Event("content", _chunk(answer, _delta(piece)), produced)
+            yield Event("content", templates[piece.kind].fill(piece.text), produced)
         total = answer.tokens.output
         yield Event("close", _chunk(answer, {}, _FINISH[answer.finish]), total)
         if answer.show_usage:
@@ -83,7 +88,7 @@ class OpenAiWire:
         kind, code = _KINDS.get(refusal.status, ("server_error", None))
         fields = {
             "message": refusal.message,
-            "type": refusal.kind or kind,
+            "type": refusal.kind or refusal.unit or kind,
             "param": refusal.param,
             "code": refusal.code or code,
         }
@@ -142,12 +147,6 @@ def span(duration_s: float) -> str:
     if hours:
         return f"{hours}h{minutes}m{seconds}"
     return f"{minutes}m{seconds}" if minutes else seconds
-
-
-def _delta(piece: Piece) -> dict[str, Any]:
-    if piece.kind == "tool":
-        return {"tool_calls": [{"index": 0, "function": {"arguments": piece.text}}]}
-    return {_FIELD[piece.kind]: piece.text}
 
 
 def _envelope(answer: Answer, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:

@@ -69,8 +69,10 @@ def fixed(status: int, headers: Headers, body: bytes) -> list[Action]:
 def worked(job: Job) -> Iterator[Step]:
     """The whole answer is made and nothing sent: time to the first token, then the others."""
     total = job.answer.tokens.output
-    yield Step("open", job.timing.ttft_s, None, min(total, 1))
-    yield Step("open", max(total - 1, 0) * job.timing.token_s, None, total)
+    if job.timing.ttft_s:
+        yield Step("open", job.timing.ttft_s, None, min(total, 1))
+    if job.timing.token_s and total > 1:
+        yield Step("open", (total - 1) * job.timing.token_s, None, total)
 
 
 def _whole(job: Job, encode: Encoder | None, extra: Headers) -> Iterator[Step]:

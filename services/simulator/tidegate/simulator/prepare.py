@@ -92,8 +92,10 @@ def answer(
 def timing(latency: Latency, tokens: TokenClasses, seed: int, ordinal: int, speed: float) -> Timing:
     """Waits of one request. What the cache holds costs no time before the first token."""
     fresh = tokens.prompt - tokens.cache_read
-    head_factor = 1 + latency.jitter * (2 * unit(seed, f"ttft/{ordinal}") - 1)
-    rate_factor = 1 + latency.jitter * (2 * unit(seed, f"rate/{ordinal}") - 1)
+    head_factor = rate_factor = 1.0
+    if latency.jitter:
+        head_factor += latency.jitter * (2 * unit(seed, f"ttft/{ordinal}") - 1)
+        rate_factor += latency.jitter * (2 * unit(seed, f"rate/{ordinal}") - 1)
     ttft_ms = latency.ttft_ms + latency.ttft_per_1k_input_ms * fresh / 1000
     header_ms = ttft_ms if latency.header_ms is None else latency.header_ms
     token_s = rate_factor / latency.tokens_per_s if latency.tokens_per_s else 0.0

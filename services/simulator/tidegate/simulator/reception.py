@@ -53,10 +53,11 @@ class Reception:
         try:
             return self._receive(wire, request, line)
         except Refusal as refusal:
-            headers = self._headers(wire, line, 0)
+            request_id = self._request_id(line)
+            headers = self._headers(wire, line, request_id, 0)
             if refusal.retry_after is not None:
                 headers.append((b"retry-after", refusal.retry_after.encode()))
-            return Visit(line, _refused(wire, refusal, headers, self._request_id(line)))
+            return Visit(line, _refused(wire, refusal, headers, request_id))
 
     def _receive(self, wire: Wire, request: SimRequest, line: Line) -> Visit:
         self.check_key(request)
@@ -101,7 +102,7 @@ class Reception:
             event_tokens=self._provider.tokens_per_event,
             timing=prepare.timing(self._provider.latency, tokens, self._seed, line.ordinal, self._speed),
             fault=fault,
-            headers=self._headers(wire, line, tokens.prompt),
+            headers=self._headers(wire, line, request_id, tokens.prompt),
             request_id=request_id,
             seed=self._seed,
             speed=self._speed,
@@ -124,9 +125,9 @@ class Reception:
             return self.cache.marked(ask.name, ask.prompt, ask.marks, now_s)
         return self.cache.automatic(ask.name, ask.prompt, now_s)
 
-    def _headers(self, wire: Wire, line: Line, pending_tokens: int) -> Headers:
+    def _headers(self, wire: Wire, line: Line, request_id: str, pending_tokens: int) -> Headers:
         states = self.account.states(line.arrived_s)
-        headers = wire.headers(self._request_id(line), states, pending_tokens, line.arrived_s)
+        headers = wire.headers(request_id, states, pending_tokens, line.arrived_s)
         if line.attempt is not None:
             headers.append((ATTEMPT_HEADER, line.attempt.encode("latin-1")))
         return headers

@@ -1,0 +1,90 @@
+"""Quota windows count what they should, start when they should, and say when they end."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.simulator.config import WindowRule
+from tidegate.simulator.windows import Window, span_name, tightest
+
+
+def window(kind: str, unit: str, limit: int, duration_s: float = 100.0, speed: float = 1.0) -> Window:
+    rule = WindowRule(duration_s=duration_s, unit=unit, limit=limit, kind=kind)  # type: ignore[arg-type]
+    return Window(rule, speed)
+
+
+def test_a_fixed_window_starts_on_multiples_of_its_duration() -> None:
+    fixed = window("fixed", "requests", 1)
+    fixed.admit(250.0, 1)
+    assert fixed.state(250.0).reset_s == 300.0
+    assert not fixed.admits(299.9, 1)
+    assert fixed.admits(300.0, 1)
+    assert fixed.state(300.0).used == 0
+
+
+def test_a_first_request_window_starts_on_use_and_rests_between() -> None:
+    used = window("first_request", "requests", 1)
+    assert used.state(50.0).reset_s is None
+    used.admit(70.0, 1)
+    assert used.state(80.0).reset_s == 170.0
+    assert not used.admits(169.9, 1)
+    assert used.state(170.0).reset_s is None
+    assert used.admits(170.0, 1)
+
+
+def test_a_token_window_counts_on_settlement_and_admits_while_anything_is_left() -> None:
+    tokens = window("fixed", "tokens", 10)
+    tokens.admit(0.0, 1)
+    assert tokens.state(0.0).used == 0
+    tokens.settle(1.0, 9)
+    assert tokens.admits(1.0, 1)
+    tokens.settle(2.0, 9)
+    assert not tokens.admits(2.0, 1)
+    assert tokens.state(2.0).remaining == 0
+
+
+def test_a_request_window_does_not_count_tokens_and_a_weight_counts_as_so_many_requests() -> None:
+    requests = window("fixed", "requests", 10)
+    requests.admit(0.0, 6)
+    requests.settle(0.0, 1000)
+    assert requests.state(0.0).used == 6
+    assert not requests.admits(0.0, 5)
+    assert requests.admits(0.0, 4)
+
+
+def test_speed_shortens_the_window_but_not_its_name() -> None:
+    fast = window("first_request", "requests", 1, duration_s=18_000, speed=1000)
+    fast.admit(5.0, 1)
+    state = fast.state(5.0)
+    assert (state.reset_s, state.name, state.nominal_s) == (23.0, "5h", 18_000)
+
+
+@given(st.lists(st.tuples(st.floats(0, 50), st.integers(1, 3)), max_size=60), st.integers(1, 10))
+def test_no_period_of_a_request_window_admits_more_than_its_limit(
+    steps: list[tuple[float, int]], limit: int
+) -> None:
+    fixed, now_s = window("fixed", "requests", limit), 0.0
+    by_period: dict[float, int] = {}
+    for wait_s, weight in steps:
+        now_s += wait_s
+        if fixed.admits(now_s, weight):
+            fixed.admit(now_s, weight)
+            by_period[now_s // 100] = by_period.get(now_s // 100, 0) + weight
+            assert by_period[now_s // 100] == fixed.state(now_s).used
+    assert all(used <= limit for used in by_period.values())
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "name"), [(18_000, "5h"), (604_800, "7d"), (60, "1m"), (90, "90s"), (0.5, "0.5s")]
+)
+def test_windows_are_named_by_the_largest_unit_that_divides_them(duration_s: float, name: str) -> None:
+    assert span_name(duration_s) == name
+
+
+def test_the_tightest_window_is_the_one_with_the_smallest_share_left_and_then_the_shortest() -> None:
+    long, short = window("fixed", "requests", 100, 1000), window("fixed", "requests", 10, 100)
+    states = [long.state(0), short.state(0)]
+    assert tightest(states, "requests") == states[1]
+    long.admit(0, 90)
+    assert tightest([long.state(0), short.state(0)], "requests") == long.state(0)
+    assert tightest(states, "tokens") is None
