@@ -29,6 +29,7 @@ def node_properties(settings: NodeSettings) -> str:
     values = {
         **_identity(settings),
         **_replication(len(settings.members)),
+        **_FAITHFUL,
         **_FAST_TO_START,
         **_FAST_TO_TIDY,
         **_FAST_TO_FAIL_OVER,
@@ -76,6 +77,10 @@ _FAST_TO_START = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "auto.create.topics.enable": "false",
+}
+_FAITHFUL = {
+    # Longer than any topic is kept: a writer that was away for long still finds where it stood.
+    "offsets.retention.minutes": str(30 * 24 * 60),
 }
 _FAST_TO_TIDY = {
     "log.cleaner.backoff.ms": "500",

@@ -1,0 +1,106 @@
+# mypy: untyped-calls-exclude=aiokafka
+"""Kafka consumers without groups: positions of the log, and the newest record of each key."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as KafkaPlace
+from aiokafka.errors import KafkaError
+from aiokafka.structs import ConsumerRecord
+
+from tidegate.events.errors import LogUnavailable
+from tidegate.events.log.kafka_settings import KafkaSettings
+from tidegate.events.log.kafka_topics import read_origin
+from tidegate.events.log.port import Record, TopicPartition
+
+_FETCH_WAIT_MS = 100
+_SCAN_WAIT_MS = 10
+_SCAN_DEADLINE_S = 120.0
+
+
+def record_of(message: ConsumerRecord[bytes, bytes], where: TopicPartition) -> Record:
+    stands = read_origin(message.headers)
+    offset, append_ms = (message.offset, message.timestamp) if stands is None else stands
+    return Record(*where, offset, message.key or b"", message.value, append_ms * 1_000_000)
+
+
+def consumer_of(
+    settings: KafkaSettings, *, fetch_wait_ms: int = _FETCH_WAIT_MS, reset: str = "none"
+) -> AIOKafkaConsumer:
+    return AIOKafkaConsumer(
+        **settings.client_options(),
+        isolation_level="read_committed",
+        auto_offset_reset=reset,
+        enable_auto_commit=False,
+        fetch_max_wait_ms=fetch_wait_ms,
+    )
+
+
+async def start(consumer: AIOKafkaConsumer, deadline_s: float) -> None:
+    try:
+        async with asyncio.timeout(deadline_s):
+            await consumer.start()
+    except (KafkaError, TimeoutError) as error:
+        await consumer.stop()
+        raise LogUnavailable(f"cannot reach Kafka: {error!r}") from error
+    except BaseException:
+        await consumer.stop()
+        raise
+
+
+async def offsets_of(
+    ask: Callable[[list[KafkaPlace]], Awaitable[dict[KafkaPlace, int]]],
+    places: list[KafkaPlace],
+    settings: KafkaSettings,
+) -> dict[KafkaPlace, int]:
+    try:
+        async with asyncio.timeout(settings.query_deadline_s):
+            return await ask(places)
+    except (KafkaError, TimeoutError) as error:
+        raise LogUnavailable(f"cannot ask Kafka for offsets of {places[0].topic}: {error!r}") from error
+
+
+async def scan(
+    settings: KafkaSettings, places: Mapping[KafkaPlace, TopicPartition]
+) -> tuple[dict[bytes, Record], dict[TopicPartition, int]]:
+    """Read compacted partitions from their beginnings to what was their ends after the call began."""
+    consumer = consumer_of(settings, fetch_wait_ms=_SCAN_WAIT_MS, reset="earliest")
+    await start(consumer, settings.query_deadline_s)
+    newest: dict[bytes, Record] = {}
+    try:
+        async with asyncio.timeout(_SCAN_DEADLINE_S):
+            consumer.assign(list(places))
+            for place in places:
+                consumer.seek(place, 0)
+            targets: dict[KafkaPlace, int] = {}
+            while not await _reached(consumer, places, targets):
+                for place, messages in (await consumer.getmany(timeout_ms=_SCAN_WAIT_MS)).items():
+                    _keep_newest(newest, messages, places[place])
+            return newest, {where: await consumer.position(place) for place, where in places.items()}
+    except (KafkaError, TimeoutError) as error:
+        raise LogUnavailable(f"cannot read the latest records: {error!r}") from error
+    finally:
+        await consumer.stop()
+
+
+async def _reached(
+    consumer: AIOKafkaConsumer, places: Iterable[KafkaPlace], targets: dict[KafkaPlace, int]
+) -> bool:
+    # The high watermark, not the last stable offset: the commit marker of a transaction reaches the
+    # history a moment before it reaches this topic, its records are below the watermark of both.
+    for place in places:
+        watermark = consumer.highwater(place)
+        if watermark is not None:
+            targets.setdefault(place, watermark)
+    return all([place in targets and await consumer.position(place) >= targets[place] for place in places])
+
+
+def _keep_newest(
+    newest: dict[bytes, Record], messages: Iterable[ConsumerRecord[bytes, bytes]], where: TopicPartition
+) -> None:
+    for message in messages:
+        record = record_of(message, where)
+        newest.pop(record.key, None)  # re-inserted at the end: the dict stays in offset order
+        if record.value is not None:
+            newest[record.key] = record

@@ -1,0 +1,110 @@
+# mypy: untyped-calls-exclude=aiokafka
+"""Follow Kafka partitions from given positions."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as KafkaPlace
+from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError
+
+from tidegate.events.errors import LogCorrupt, LogUnavailable, Refused
+from tidegate.events.log.kafka_consumer import consumer_of, offsets_of, record_of, start
+from tidegate.events.log.kafka_settings import KafkaSettings
+from tidegate.events.log.kafka_topics import history_name
+from tidegate.events.log.places import topic_at
+from tidegate.events.log.port import Record, TopicPartition
+
+
+class KafkaReader:
+    """Follows partitions with a consumer of its own, without a group; sees committed records only."""
+
+    def __init__(self, settings: KafkaSettings, begin: Mapping[TopicPartition, int]) -> None:
+        self._settings = settings
+        self._positions = dict(begin)
+        self._places = {
+            KafkaPlace(history_name(topic_at(where), settings.prefix), where.partition): where
+            for where in begin
+        }
+        self._consumer: AIOKafkaConsumer | None = None
+        self._quiet_since_s: float | None = None
+        self._heard: dict[KafkaPlace, int | None] = {}
+
+    async def poll(self, max_records: int = 5_000, timeout_s: float = 0.0) -> Sequence[Record]:
+        """Next records; see `Reader.poll`. A position below the oldest kept record moves up to it; one
+        beyond the end is LogCorrupt: records were lost, or it is a position of another log."""
+        await asyncio.sleep(0)  # a reader with a backlog must not starve its loop
+        consumer = await self._connected()
+        try:
+            batches = await consumer.getmany(timeout_ms=int(timeout_s * 1_000), max_records=max_records)
+            for place, where in self._places.items():
+                self._positions[where] = await consumer.position(place)
+        except OffsetOutOfRangeError as error:
+            await self._move_into_range(consumer, error.args[0])
+            return ()
+        except CorruptRecordException as error:
+            raise LogCorrupt(f"Kafka returned a damaged record: {error}") from error
+        except KafkaError as error:
+            raise LogUnavailable(f"cannot read from Kafka: {error!r}") from error
+        records = [
+            record_of(message, self._places[place]) for place, part in batches.items() for message in part
+        ]
+        self._notice_silence(consumer, quiet=not records)
+        return records
+
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Next offset per partition."""
+        return dict(self._positions)
+
+    def seek(self, where: TopicPartition, position: int) -> None:
+        """Continue `where` from `position`. Raises Refused for a partition that is not followed."""
+        if where not in self._positions:
+            raise Refused(f"this reader does not follow {where.topic} partition {where.partition}")
+        self._positions[where] = position
+        if self._consumer is not None:
+            place = KafkaPlace(history_name(topic_at(where), self._settings.prefix), where.partition)
+            self._consumer.seek(place, position)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()
+
+    async def _connected(self) -> AIOKafkaConsumer:
+        if self._consumer is None:
+            consumer = consumer_of(self._settings)
+            await start(consumer, self._settings.query_deadline_s)
+            consumer.assign(list(self._places))
+            for place, where in self._places.items():
+                consumer.seek(place, self._positions[where])
+            self._consumer = consumer
+        return self._consumer
+
+    async def _move_into_range(self, consumer: AIOKafkaConsumer, outside: Mapping[KafkaPlace, int]) -> None:
+        for place, position in outside.items():
+            begin = (await offsets_of(consumer.beginning_offsets, [place], self._settings))[place]
+            if position > begin:
+                raise LogCorrupt(
+                    f"position {position} of {place.topic}/{place.partition} is beyond its end; records were"
+                    " lost, or it is a position of another log"
+                )
+            self.seek(self._places[place], begin)
+
+    def _notice_silence(self, consumer: AIOKafkaConsumer, *, quiet: bool) -> None:
+        """aiokafka waits for a lost broker without a word: while nothing comes, every partition must at
+        least be answered for."""
+        now_s = asyncio.get_running_loop().time()
+        if quiet and self._quiet_since_s is not None:
+            if now_s - self._quiet_since_s < self._settings.stalled_s:
+                return
+            mute = [p for p, heard in self._heard.items() if consumer.last_poll_timestamp(p) == heard]
+            self._quiet_since_s = None
+            if mute:
+                raise LogUnavailable(
+                    f"no broker has answered for {mute[0].topic}/{mute[0].partition} and {len(mute) - 1} other"
+                    f" partitions in {self._settings.stalled_s:.0f} s"
+                )
+        self._quiet_since_s = now_s if quiet else None
+        if quiet:
+            self._heard = {place: consumer.last_poll_timestamp(place) for place in self._places}
