@@ -1,0 +1,36 @@
+# Needs Python 3.11 and make; everything else comes hash-checked into .venv.
+PYTHON ?= python3.11
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test test-nightly check bench lock clean
+
+demo: $(READY)
+	$(BIN)/tidegate demo
+
+test: $(READY)
+	$(BIN)/python tests/suites.py test
+
+test-nightly: $(READY)
+	$(BIN)/python tests/suites.py nightly
+
+check: $(READY)
+	$(BIN)/python tests/suites.py check
+
+bench: $(READY)
+	$(BIN)/python tests/suites.py bench
+
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or run make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+# Developers only: resolve again. Names and hashes, no addresses.
+lock:
+	uv pip compile pyproject.toml --all-extras --group dev --group build --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --output-file requirements.lock
+
+clean:
+	rm -rf .venv build dist

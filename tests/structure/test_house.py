@@ -1,0 +1,166 @@
+"""The shape of the house: layout, sizes, sources of coverage, no hidden rooms."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ROOMS = {
+    "events": "services/events",
+    "gateway": "services/gateway",
+    "estimator": "services/estimator",
+    "planner": "services/planner",
+    "simulator": "services/simulator",
+    "runtime": "services/runtime",
+    "projections": "projections",
+    "analytics": "analytics",
+}
+PURE = {
+    "events": {"money", "codec", "partition", "quota", "causes", "upcast", "dedup", "decision"},
+    "planner": {
+        "decide",
+        "admission",
+        "price",
+        "order",
+        "explain",
+        "uses",
+        "replay",
+        "rng",
+        "view",
+        "demand",
+        "facts",
+    },
+    "gateway": {
+        "sse",
+        "phases",
+        "usage",
+        "splice",
+        "taxonomy",
+        "timing",
+        "session",
+        "credentials",
+        "asks",
+        "settlements",
+    },
+    "estimator": {
+        "fold",
+        "price_filter",
+        "rate_filter",
+        "health",
+        "uvi",
+        "consumption",
+        "exhaustion",
+        "shadow_price",
+    },
+}
+IMPURE_MODULES = {"time", "random", "asyncio", "socket", "os", "uuid", "secrets", "threading"}
+
+
+def sources() -> list[Path]:
+    return sorted(
+        path for room, folder in ROOMS.items() for path in (ROOT / folder / "tidegate" / room).rglob("*.py")
+    )
+
+
+def functions() -> Iterator[tuple[int, str]]:
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno is not None
+                yield node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+
+
+def test_no_init_file_hides_other_rooms() -> None:
+    for room, folder in ROOMS.items():
+        portion = ROOT / folder / "tidegate"
+        assert not (portion / "__init__.py").exists(), f"{portion} would hide every other room"
+        assert [entry.name for entry in portion.iterdir() if entry.name != "__pycache__"] == [room]
+        assert (portion / room / "py.typed").exists()
+
+
+def test_packaging_and_coverage_name_every_room() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    assert sorted(project["hatch"]["build"]["targets"]["wheel"]["packages"]) == sorted(
+        f"{folder}/tidegate" for folder in ROOMS.values()
+    )
+    assert sorted(project["hatch"]["build"]["dev-mode-dirs"]) == sorted(ROOMS.values())
+    assert sorted(project["coverage"]["run"]["source"]) == sorted(
+        f"{folder}/tidegate/{room}" for room, folder in ROOMS.items()
+    )
+
+
+def test_modules_are_small() -> None:
+    sizes = sorted((len(path.read_text().splitlines()), str(path.relative_to(ROOT))) for path in sources())
+    assert sizes[-1][0] <= 500, sizes[-1]
+    assert statistics.median(size for size, _ in sizes) <= 150
+
+
+def test_functions_are_short() -> None:
+    sizes = sorted(functions())
+    assert sizes[-1][0] <= 60, sizes[-1]
+    assert sizes[int(len(sizes) * 0.9)][0] <= 30
+
+
+def test_nothing_is_left_to_do_later() -> None:
+    words = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
+    found = [f"{path}: {word}" for path in sources() for word in words if word in path.read_text()]
+    assert found == []
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_pure_modules_hold_no_clock_no_randomness_no_io(room: str) -> None:
+    for name in PURE[room]:
+        path = ROOT / ROOMS[room] / "tidegate" / room / f"{name}.py"
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            assert not isinstance(node, ast.AsyncFunctionDef | ast.Await), f"{path} awaits"
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            for imported in names:
+                assert imported.split(".")[0] not in IMPURE_MODULES, f"{path} imports {imported}"
+
+
+@pytest.mark.parametrize(
+    ("package", "allowed"),
+    [
+        ("aiokafka", ("services/events/tidegate/events/log/kafka",)),
+        ("faust", ("services/estimator/tidegate/estimator/faust_app.py",)),
+        ("duckdb", ("projections/", "analytics/")),
+        ("pyarrow", ("services/events/tidegate/events/archive",)),
+        (
+            "fastapi",
+            ("services/gateway/", "services/runtime/", "services/planner/tidegate/planner/service.py"),
+        ),
+        ("httpx", ("services/gateway/", "services/runtime/")),
+        ("openai", ("services/runtime/tidegate/runtime/demo/",)),
+    ],
+)
+def test_each_outside_package_has_its_place(package: str, allowed: tuple[str, ...]) -> None:
+    for path in sources():
+        place = str(path.relative_to(ROOT))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            else:
+                continue
+            if any(name.split(".")[0] == package for name in names):
+                assert place.startswith(allowed), f"{place} imports {package}"
+
+
+def test_the_lock_holds_names_and_hashes_only() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "://" not in lock
+    assert "index-url" not in lock
+    entries = [line for line in lock.splitlines() if line and not line.startswith((" ", "#"))]
+    assert all("==" in line and line.rstrip().endswith("\\") for line in entries)
