@@ -93,13 +93,8 @@ class SqliteEventLog:
         spans = view.spans()
         newest: dict[bytes, Record] = {}
         for where in asked:
-            position = 0
-            while part := view.latest(where, position, _SLICE_RECORDS):
-                position = part[-1].offset + 1
-                newest.update((record.key, record) for record in part)
-                await asyncio.sleep(0)
-        kept = {key: record for key, record in newest.items() if record.value is not None}
-        return kept, {where: spans.get(where, NOTHING).end for where in asked}
+            newest |= await _latest_of(view, where)
+        return newest, {where: spans.get(where, NOTHING).end for where in asked}
 
     async def writer(self, transactional_id: str) -> SqliteWriter:
         """Open a transactional writer; fences its predecessor in every file written here."""
@@ -141,6 +136,16 @@ class SqliteEventLog:
     def _check_open(self) -> None:
         if not self._open:
             raise LogUnavailable(f"{self._folder}: this log is closed")
+
+
+async def _latest_of(view: RoleFileView, where: TopicPartition) -> dict[bytes, Record]:
+    newest: dict[bytes, Record] = {}
+    position = 0
+    while part := view.latest(where, position, _SLICE_RECORDS):
+        position = part[-1].offset + 1
+        newest.update((record.key, record) for record in part)
+        await asyncio.sleep(0)
+    return {key: record for key, record in newest.items() if record.value is not None}
 
 
 def _path(folder: Path, role: str) -> Path:

@@ -82,6 +82,7 @@ def open_writing(path: Path) -> apsw.Connection:
     try:
         with naming(path):
             connection.set_busy_handler(_wait_busy)
+            _has_schema(connection, path)  # before anything is changed: the file may not be ours
             _configure(connection, path)
             _create(connection, path)
             # After a failed sync the kernel may call pages clean that never reached the disk.
