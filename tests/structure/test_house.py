@@ -140,7 +140,7 @@ def test_pure_modules_hold_no_clock_no_randomness_no_io(room: str) -> None:
             "fastapi",
             ("services/gateway/", "services/runtime/", "services/planner/tidegate/planner/service.py"),
         ),
-        ("httpx", ("services/gateway/", "services/runtime/")),
+        ("httpx", ("services/gateway/", "services/runtime/", "services/simulator/")),
         ("openai", ("services/runtime/tidegate/runtime/demo/",)),
     ],
 )

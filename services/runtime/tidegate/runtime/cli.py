@@ -1,0 +1,21 @@
+"""The command `tidegate`."""
+
+import typer
+
+from tidegate.runtime.commands import configs, roles
+
+app = typer.Typer(
+    name="tidegate",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Event-sourced LLM routing gateway: cheapest viable upstream, exact ledgers, bit-exact replay.",
+)
+roles.register(app)
+app.add_typer(configs.config_app, name="config")
+app.add_typer(configs.keys_app, name="keys")
+
+
+def main() -> None:
+    """Entry point of the console command."""
+    app()

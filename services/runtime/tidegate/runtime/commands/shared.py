@@ -1,0 +1,63 @@
+"""What commands share: finding the config, exit codes, output for people or machines."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from tidegate.events.config import Settings
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.settings import ConfigInvalid, environment, find_config, load_settings
+
+FINDING = 1
+CANNOT_RUN = 2
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", help="The TOML file; see the search order in the docs.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+ParentOption = Annotated[int | None, typer.Option("--parent-fd", hidden=True)]
+
+out = Console()
+err = Console(stderr=True)
+
+
+def say(text: str) -> None:
+    """Plain text on standard output, never wrapped: keys and digests stay in one piece."""
+    out.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def fail(message: str, code: int = CANNOT_RUN) -> NoReturn:
+    """Say why on standard error and exit."""
+    err.print(message, style="red", soft_wrap=True, markup=False, highlight=False)
+    raise typer.Exit(code)
+
+
+def config_path(given: Path | None) -> Path:
+    """The config file of this call; exits with 2 when there is none."""
+    try:
+        return find_config(given, environment(), Path.cwd(), Path.home())
+    except ConfigInvalid as error:
+        fail(str(error))
+
+
+def settings_at(path: Path) -> Settings:
+    """Settings of a file; exits with 2 listing every mistake."""
+    try:
+        return load_settings(path)
+    except ConfigInvalid as error:
+        fail(str(error))
+
+
+def machine_of(given: Path | None) -> tuple[Machine, Path]:
+    """Machine and config path of this call. A relative data_dir counts from the config's folder."""
+    path = config_path(given).resolve()
+    return Machine(settings_at(path), base=path.parent), path
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")

@@ -1,0 +1,100 @@
+"""What every role of this process stands on: settings, folders, clock, ids, the log it may write."""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tidegate.events.clock import Clock, SystemClock
+from tidegate.events.config import Settings
+from tidegate.events.ids import IdSource
+from tidegate.events.journal.journal import Journal
+from tidegate.events.log.port import EventLog
+from tidegate.runtime.settings import environment
+
+DATA_KEY_BYTES = 32
+
+
+class Machine:
+    """One process's view of its surroundings. Holds no secret."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        env: Mapping[str, str] | None = None,
+        base: Path | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock: Clock = clock or SystemClock()
+        self.ids = IdSource(self.clock, secrets.randbits)
+        self.env = environment() if env is None else env
+        self.data_dir = ((base or Path.cwd()) / settings.data_dir).resolve()
+
+    @property
+    def run_dir(self) -> Path:
+        """Sockets of running processes."""
+        return self.data_dir / "run"
+
+    @property
+    def log_dir(self) -> Path:
+        """The embedded log's files."""
+        return self.data_dir / "log"
+
+    @property
+    def archive_dir(self) -> Path:
+        """Parquet files and their manifest."""
+        return self.data_dir / "archive"
+
+    @property
+    def projections_path(self) -> Path:
+        """The read models' file."""
+        return self.data_dir / "projections.duckdb"
+
+    @property
+    def query_socket(self) -> Path:
+        """Where the projector answers SQL."""
+        return self.run_dir / "projector.sock"
+
+    def make_folders(self) -> None:
+        """Create the folders that roles share, for us only."""
+        for folder in (self.data_dir, self.run_dir, self.data_dir / "journals"):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
+
+    async def open_log(self, roles: Iterable[str] = ()) -> EventLog:
+        """The shared log, writable for the named roles only. Raises LogUnavailable, LogCorrupt."""
+        log = self.settings.log
+        if log.kind == "kafka":
+            from tidegate.events.log.kafka import KafkaEventLog
+
+            return await KafkaEventLog.open(log.bootstrap or "", prefix=log.topic_prefix)
+        from tidegate.events.log.sqlite import SqliteEventLog
+
+        return SqliteEventLog.open(self.log_dir, frozenset(roles), self.clock)
+
+    async def open_journal(self, slot: str) -> Journal:
+        """This process's own journal slot."""
+        log = self.settings.log
+        return await Journal.open(
+            self.data_dir / "journals" / slot,
+            self.clock,
+            self.ids,
+            durability=self.settings.durability,
+            reserve_bytes=log.reserve_bytes,
+            max_bytes=log.journal_max_bytes,
+        )
+
+    def data_key(self) -> bytes:
+        """The secret that keys session digests; made at first start, shared by all gateways of the folder."""
+        path = self.data_dir / "data.key"
+        with contextlib.suppress(FileExistsError):
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(secrets.token_bytes(DATA_KEY_BYTES))
+        key = path.read_bytes()
+        if len(key) != DATA_KEY_BYTES:
+            raise ValueError(f"{path} must hold exactly {DATA_KEY_BYTES} bytes; it holds {len(key)}")
+        return key

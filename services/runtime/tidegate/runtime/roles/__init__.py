@@ -1,0 +1,1 @@
+"""One module per role: what its process runs."""

@@ -1,0 +1,168 @@
+"""`tidegate serve`: binds sockets once, starts one process per role, restarts what dies, ends in order."""
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.process import Stopping
+from tidegate.runtime.telemetry import logger
+
+BACKOFF_S = 0.2
+BACKOFF_MAX_S = 5.0
+STEADY_S = 10.0
+STOP_ORDER = ("gateway", "log", "estimator", "projector", "admin")
+STOP_GRACE_S = 40.0
+
+
+class ChildSpec(msgspec.Struct, frozen=True):
+    """One process: role, slot, extra arguments, descriptors it inherits."""
+
+    role: str
+    slot: str
+    arguments: tuple[str, ...] = ()
+    fds: tuple[int, ...] = ()
+
+
+class Child:
+    """A role's process, started again with growing pauses when it dies unasked."""
+
+    def __init__(self, spec: ChildSpec, config: Path, parent_fd: int) -> None:
+        self.spec = spec
+        self._config = config
+        self._parent_fd = parent_fd
+        self._process: asyncio.subprocess.Process | None = None
+        self.restarts = 0
+        self._stopping = False
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while it runs."""
+        process = self._process
+        return None if process is None or process.returncode is not None else process.pid
+
+    async def keep_running(self) -> None:
+        """Until stopped: start, wait, start again."""
+        loop = asyncio.get_running_loop()
+        backoff_s = BACKOFF_S
+        while not self._stopping:
+            began = loop.time()
+            code = await self._run_once()
+            if self._stopping:
+                return
+            backoff_s = BACKOFF_S if loop.time() - began > STEADY_S else min(backoff_s * 2, BACKOFF_MAX_S)
+            self.restarts += 1
+            logger().warning(
+                "role ended, starting it again",
+                state=f"{self.spec.role}/{self.spec.slot}",
+                exit_code=code,
+                backoff_s=backoff_s,
+            )
+            await asyncio.sleep(backoff_s)
+
+    async def _run_once(self) -> int:
+        spec = self.spec
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tidegate.runtime",
+            spec.role,
+            "--config",
+            str(self._config),
+            "--parent-fd",
+            str(self._parent_fd),
+            *spec.arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            pass_fds=(self._parent_fd, *spec.fds),
+        )
+        return await self._process.wait()
+
+    async def stop(self, grace_s: float) -> None:
+        """TERM, wait, then KILL."""
+        self._stopping = True
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(grace_s):
+                await process.wait()
+        except TimeoutError:
+            logger().error("role did not end in time", state=f"{self.spec.role}/{self.spec.slot}")
+            process.kill()
+            await process.wait()
+
+
+class Supervisor:
+    """All roles of one machine."""
+
+    def __init__(self, machine: Machine, config: Path) -> None:
+        self._machine = machine
+        self._config = config
+        self.children: list[Child] = []
+        self._sockets: list[socket.socket] = []
+        self.tenant_port = 0
+        self.admin_port = 0
+
+    def bind(self) -> None:
+        """Bind the tenant and the admin listener. Raises OSError naming the address."""
+        settings = self._machine.settings
+        tenant = _bound(settings.gateway.host, settings.gateway.port)
+        admin = _bound(settings.admin.host, settings.admin.port)
+        self._sockets = [tenant, admin]
+        self.tenant_port, self.admin_port = tenant.getsockname()[1], admin.getsockname()[1]
+
+    async def run(self, stopping: Stopping) -> None:
+        """Start every role and keep it running until told to stop; then end them in order."""
+        read_fd, write_fd = os.pipe()
+        os.set_inheritable(read_fd, True)
+        tenant, admin = self._sockets
+        specs = [
+            ChildSpec("log", "log"),
+            ChildSpec("estimator", "estimator"),
+            ChildSpec("projector", "projector"),
+            ChildSpec("admin", "admin", ("--fd", str(admin.fileno())), (admin.fileno(),)),
+        ]
+        gateway = self._machine.settings.gateway
+        for index in range(gateway.workers):
+            slot = f"{gateway.slot}-{index}"
+            arguments = ("--slot", slot, "--fd", str(tenant.fileno()))
+            specs.append(ChildSpec("gateway", slot, arguments, (tenant.fileno(),)))
+        self.children = [Child(spec, self._config, read_fd) for spec in specs]
+        self._write_state()
+        async with asyncio.TaskGroup() as tasks:
+            for child in self.children:
+                tasks.create_task(child.keep_running())
+            await stopping.event.wait()
+            await self._stop_in_order()
+        os.close(write_fd)
+        os.close(read_fd)
+
+    async def _stop_in_order(self) -> None:
+        for role in STOP_ORDER:
+            stops = [child.stop(STOP_GRACE_S) for child in self.children if child.spec.role == role]
+            await asyncio.gather(*stops)
+
+    def _write_state(self) -> None:
+        state = {"pid": os.getpid(), "tenant_port": self.tenant_port, "admin_port": self.admin_port}
+        path = self._machine.run_dir / "serve.json"
+        path.write_bytes(msgspec.json.encode(state))
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    listening.listen(1024)
+    listening.setblocking(False)
+    listening.set_inheritable(True)
+    return listening
