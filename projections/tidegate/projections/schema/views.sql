@@ -1,0 +1,327 @@
+-- The views are the contract with whoever asks in SQL; docs/reference/sql.md names every column.
+-- Times end in _ns (nanoseconds since the epoch, UTC) or _at (the same as TIMESTAMP); money ends in
+-- _nanousd and is exact; NULL is unknown, never zero.
+
+-- One row per settled attempt. A correction counts once per (attempt, correction): two reconcilers that
+-- raced wrote the same number, and the one that is first in the attempt's partition holds.
+CREATE VIEW v_ledger AS
+WITH counted AS (
+    SELECT c.*
+    FROM r_corrections AS c
+    JOIN (
+        SELECT attempt, correction, min(log_offset) AS log_offset
+        FROM r_corrections
+        GROUP BY attempt, correction
+    ) AS earliest USING (attempt, correction, log_offset)
+),
+corrected AS (
+    SELECT
+        attempt,
+        count(*) AS corrections,
+        sum(delta_nanousd) AS delta_nanousd,
+        max_by({
+            'input_uncached': input_uncached, 'cache_read': cache_read,
+            'cache_write_5m': cache_write_5m, 'cache_write_1h': cache_write_1h,
+            'output': output, 'reasoning': reasoning
+        }, correction) AS tokens
+    FROM counted
+    GROUP BY attempt
+)
+SELECT
+    s.attempt, s.request, s.tenant, s.session, s.route, s.target, s.pool,
+    s.ts_ns AS settled_ns,
+    make_timestamp(s.ts_ns // 1000) AS settled_at,
+    CAST(make_timestamp(s.ts_ns // 1000) AS DATE) AS day,
+    s.basis, s.outcome, s.model,
+    s.cost_nanousd AS settled_nanousd,
+    coalesce(c.corrections, 0) AS corrections,
+    coalesce(c.delta_nanousd, 0) AS delta_nanousd,
+    CASE
+        WHEN s.cost_nanousd IS NULL AND c.attempt IS NULL THEN NULL
+        ELSE coalesce(s.cost_nanousd, 0)::HUGEINT + coalesce(c.delta_nanousd, 0)
+    END AS ledger_nanousd,
+    CASE WHEN c.attempt IS NULL THEN s.input_uncached ELSE c.tokens.input_uncached END AS input_uncached,
+    CASE WHEN c.attempt IS NULL THEN s.cache_read ELSE c.tokens.cache_read END AS cache_read,
+    CASE WHEN c.attempt IS NULL THEN s.cache_write_5m ELSE c.tokens.cache_write_5m END AS cache_write_5m,
+    CASE WHEN c.attempt IS NULL THEN s.cache_write_1h ELSE c.tokens.cache_write_1h END AS cache_write_1h,
+    CASE WHEN c.attempt IS NULL THEN s.output ELSE c.tokens.output END AS output,
+    CASE WHEN c.attempt IS NULL THEN s.reasoning ELSE c.tokens.reasoning END AS reasoning
+FROM r_settlements AS s
+LEFT JOIN corrected AS c ON c.attempt = s.attempt;
+
+-- What each tenant spent per day (of the settlement), route and target.
+CREATE VIEW v_spend AS
+SELECT
+    day, tenant, route, target, pool,
+    count(*) AS attempts,
+    count(*) FILTER (WHERE basis <> 'reported' AND corrections = 0) AS unreported,
+    count(*) FILTER (WHERE ledger_nanousd IS NULL) AS unpriced,
+    sum(input_uncached) AS input_uncached,
+    sum(cache_read) AS cache_read,
+    sum(cache_write_5m) AS cache_write_5m,
+    sum(cache_write_1h) AS cache_write_1h,
+    sum(output) AS output,
+    sum(reasoning) AS reasoning,
+    sum(settled_nanousd) AS settled_nanousd,
+    sum(delta_nanousd) AS delta_nanousd,
+    sum(ledger_nanousd) AS ledger_nanousd
+FROM v_ledger
+GROUP BY day, tenant, route, target, pool;
+
+-- Attempts whose usage no provider has confirmed and no correction has cleared up.
+CREATE VIEW v_unreported AS
+SELECT attempt, request, tenant, route, target, pool, settled_ns, settled_at, basis, outcome, ledger_nanousd
+FROM v_ledger
+WHERE basis <> 'reported' AND corrections = 0;
+
+-- Attempts that were started and have no settlement yet.
+CREATE VIEW v_unsettled AS
+SELECT
+    a.attempt, a.request, a.tenant, a.session, a.route, a.target, a.pool, a.attempt_index,
+    a.ts_ns AS started_ns,
+    make_timestamp(a.ts_ns // 1000) AS started_at,
+    a.source, a.input_tokens, a.reserve_output_tokens
+FROM r_attempts AS a
+ANTI JOIN r_settlements AS s ON s.attempt = a.attempt;
+
+-- One row per upstream call, from its start to its ledger.
+CREATE VIEW v_attempts AS
+WITH first_tokens AS (
+    SELECT attempt, min(ttft_ns) AS ttft_ns FROM r_first_tokens GROUP BY attempt
+),
+failures AS (
+    SELECT
+        attempt,
+        count(*) AS failures,
+        max_by({'cause': cause, 'phase': phase, 'rule': rule, 'status': status}, log_offset) AS last
+    FROM r_failures
+    GROUP BY attempt
+)
+SELECT
+    a.attempt, a.request, a.tenant, a.session, a.route, a.target, a.pool, a.attempt_index, a.source,
+    a.ts_ns AS started_ns,
+    make_timestamp(a.ts_ns // 1000) AS started_at,
+    l.settled_ns, l.settled_at,
+    coalesce(l.outcome, 'open') AS outcome,
+    l.basis, l.model,
+    coalesce(f.ttft_ns, s.ttft_ns) AS ttft_ns,
+    s.duration_ns,
+    a.input_tokens AS input_estimate,
+    l.input_uncached, l.cache_read, l.cache_write_5m, l.cache_write_1h, l.output, l.reasoning,
+    l.settled_nanousd, l.corrections, l.ledger_nanousd,
+    coalesce(x.failures, 0) AS failures,
+    x.last.cause AS cause, x.last.phase AS phase, x.last.rule AS rule, x.last.status AS status
+FROM r_attempts AS a
+LEFT JOIN r_settlements AS s ON s.attempt = a.attempt
+LEFT JOIN v_ledger AS l ON l.attempt = a.attempt
+LEFT JOIN first_tokens AS f ON f.attempt = a.attempt
+LEFT JOIN failures AS x ON x.attempt = a.attempt;
+
+-- One row per request; refused ones too, also those refused before they were admitted.
+CREATE VIEW v_requests AS
+WITH money AS (
+    SELECT
+        request,
+        count(*) AS settled_attempts,
+        count(*) FILTER (WHERE ledger_nanousd IS NULL) AS unpriced,
+        sum(ledger_nanousd) AS ledger_nanousd
+    FROM v_ledger
+    GROUP BY request
+)
+SELECT
+    coalesce(a.request, r.request) AS request,
+    coalesce(a.tenant, r.tenant) AS tenant,
+    coalesce(a.session, r.session) AS session,
+    coalesce(a.key_id, r.key_id) AS key_id,
+    coalesce(a.route, r.route) AS route,
+    a.dialect, a.endpoint, a.stream, a.session_source, a.body_bytes, a.input_tokens, a.max_output_tokens,
+    coalesce(a.ts_ns, r.ts_ns) AS admitted_ns,
+    make_timestamp(coalesce(a.ts_ns, r.ts_ns) // 1000) AS admitted_at,
+    CASE WHEN r.request IS NOT NULL THEN 'refused' ELSE coalesce(o.outcome, 'open') END AS outcome,
+    coalesce(r.status, o.status) AS status,
+    coalesce(r.code, o.code) AS code,
+    r.detail,
+    o.decision, o.target,
+    coalesce(o.attempts, m.settled_attempts, 0) AS attempts,
+    o.duration_ns, o.ttft_ns, o.overhead_ns,
+    o.cost_nanousd,
+    coalesce(m.unpriced, 0) AS unpriced,
+    m.ledger_nanousd
+FROM r_requests AS a
+FULL JOIN r_refusals AS r ON r.request = a.request
+LEFT JOIN r_outcomes AS o ON o.request = a.request
+LEFT JOIN money AS m ON m.request = coalesce(a.request, r.request);
+
+-- One row per session of a tenant.
+CREATE VIEW v_sessions AS
+SELECT
+    tenant, session,
+    min(admitted_ns) AS first_ns,
+    max(admitted_ns) AS last_ns,
+    make_timestamp(min(admitted_ns) // 1000) AS first_at,
+    make_timestamp(max(admitted_ns) // 1000) AS last_at,
+    count(*) AS requests,
+    count(*) FILTER (WHERE outcome = 'completed') AS completed,
+    count(*) FILTER (WHERE outcome = 'refused') AS refused,
+    count(*) FILTER (WHERE outcome IN ('failed', 'truncated')) AS failed,
+    count(*) FILTER (WHERE outcome = 'cancelled') AS cancelled,
+    sum(attempts) AS attempts,
+    count(*) FILTER (WHERE attempts > 1) AS failed_over,
+    count(DISTINCT route) AS routes,
+    count(DISTINCT target) AS targets,
+    max_by(target, admitted_ns) FILTER (WHERE target IS NOT NULL) AS last_target,
+    sum(unpriced) AS unpriced,
+    sum(ledger_nanousd) AS ledger_nanousd
+FROM v_requests
+WHERE session IS NOT NULL
+GROUP BY tenant, session;
+
+-- One row per decision, with the price of its choice and of the next best.
+CREATE VIEW v_decisions AS
+WITH prices AS (
+    SELECT
+        decision,
+        count(*) FILTER (WHERE rank IS NOT NULL) AS admitted,
+        min(price_nanousd) FILTER (WHERE rank = 0) AS price_nanousd,
+        min(price_nanousd) FILTER (WHERE rank = 1) AS next_price_nanousd
+    FROM r_candidates
+    GROUP BY decision
+)
+SELECT
+    d.decision, d.request, d.tenant, d.session, d.key_id, d.route, d.dialect, d.stream,
+    d.now_ns AS decided_ns,
+    make_timestamp(d.now_ns // 1000) AS decided_at,
+    d.strategy, d.chosen, d.candidates,
+    coalesce(p.admitted, 0) AS admitted,
+    p.price_nanousd, p.next_price_nanousd,
+    d.input_tokens, d.max_output_tokens, d.vision, d.tools, d.reasoning,
+    d.config, d.code, d.decide_version, d.seed, d.retry_at_ns, d.took_ns, d.source
+FROM r_decisions AS d
+LEFT JOIN prices AS p ON p.decision = d.decision;
+
+-- One row per candidate of a decision: its verdict and price parts. Rank 0 was chosen.
+CREATE VIEW v_candidates AS
+SELECT
+    decision, request, tenant, target, pool, rank,
+    coalesce(rank = 0, FALSE) AS chosen,
+    reason, detail, retry_at_ns, grade,
+    price_nanousd, cash_nanousd, quota_nanousd, retry_nanousd, time_nanousd, switch_nanousd,
+    expected_cached_tokens, expected_output_tokens, p_exhaust, in_flight, propensity,
+    target_version, pool_version, ts_ns
+FROM r_candidates;
+
+-- Planned → actual: what the decision expected of the target that served, and what it became.
+CREATE VIEW v_drift AS
+SELECT
+    l.attempt, d.decision, l.request, l.tenant, l.route,
+    l.settled_ns, l.settled_at,
+    d.chosen AS planned_target,
+    l.target AS actual_target,
+    l.target <> d.chosen AS failed_over,
+    l.basis, l.outcome,
+    c.cash_nanousd AS expected_nanousd,
+    l.ledger_nanousd,
+    l.ledger_nanousd - c.cash_nanousd AS error_nanousd,
+    d.input_tokens AS expected_input_tokens,
+    coalesce(l.input_uncached, 0) + coalesce(l.cache_read, 0)
+        + coalesce(l.cache_write_5m, 0) + coalesce(l.cache_write_1h, 0) AS input_tokens,
+    c.expected_cached_tokens,
+    l.cache_read AS cached_tokens,
+    c.expected_output_tokens,
+    l.output AS output_tokens
+FROM v_ledger AS l
+JOIN r_decisions AS d ON d.request = l.request
+JOIN r_candidates AS c ON c.decision = d.decision AND c.target = l.target
+WHERE d.chosen IS NOT NULL;
+
+-- Failed attempts, and whether the client ever saw it.
+CREATE VIEW v_failures AS
+SELECT
+    f.attempt, f.request, f.tenant, f.target, f.pool,
+    f.ts_ns AS failed_ns,
+    make_timestamp(f.ts_ns // 1000) AS failed_at,
+    f.cause, f.phase, f.rule, f.status, f.retry_after_ms, f.reset_at_ns, f.confidence,
+    o.outcome AS request_outcome,
+    o.outcome = 'completed' AS masked
+FROM r_failures AS f
+LEFT JOIN r_outcomes AS o ON o.request = f.request;
+
+-- What is believed now of each quota window, beside the units settled in that period.
+CREATE VIEW v_windows AS
+WITH newest AS (
+    SELECT pool, window_id, max(version) AS version FROM r_windows GROUP BY pool, window_id
+),
+settled AS (
+    SELECT pool, window_id, period_start_ns, sum(units) AS units
+    FROM r_uses
+    GROUP BY pool, window_id, period_start_ns
+)
+SELECT
+    w.pool, w.window_id, w.version, w.status, w.quota_limit, w.used,
+    s.units AS settled_units,
+    w.period_start_ns, w.resets_at_ns, w.uvi, w.p_exhaust, w.exhausts_at_ns, w.exhausts_sd_s,
+    w.remaining_demand, w.use_p90, w.shadow_nanousd,
+    w.ts_ns AS believed_ns
+FROM r_windows AS w
+JOIN newest USING (pool, window_id, version)
+LEFT JOIN settled AS s
+    ON s.pool = w.pool AND s.window_id = w.window_id AND s.period_start_ns = w.period_start_ns;
+
+-- Units settled per pool, window and period.
+CREATE VIEW v_window_use AS
+SELECT
+    pool, window_id, period_start_ns,
+    make_timestamp(period_start_ns // 1000) AS period_start_at,
+    count(DISTINCT attempt) AS attempts,
+    sum(units) AS units
+FROM r_uses
+GROUP BY pool, window_id, period_start_ns;
+
+-- The newest snapshot of every subject.
+CREATE VIEW v_snapshots AS
+SELECT s.* EXCLUDE (log_partition, log_offset, event)
+FROM r_snapshots AS s
+JOIN (SELECT subject, max(version) AS version FROM r_snapshots GROUP BY subject) AS newest
+    USING (subject, version);
+
+-- What providers last said of their limits.
+CREATE VIEW v_quota AS
+SELECT q.target, q.pool, q.scope, q.quota_limit, q.remaining, q.resets_at_ns, q.ts_ns AS observed_ns
+FROM r_quota AS q
+JOIN (
+    SELECT target, scope, max(log_offset) AS log_offset FROM r_quota GROUP BY target, scope
+) AS newest USING (target, scope, log_offset);
+
+-- Decisions that could have used a pool, by hour: what its shadow price is made of.
+CREATE VIEW v_demand AS
+SELECT
+    pool, window_id,
+    date_trunc('hour', make_timestamp(ts_ns // 1000)) AS hour,
+    count(*) AS decisions,
+    count(*) FILTER (WHERE chosen) AS chosen,
+    sum(units) AS units,
+    sum(units) FILTER (WHERE chosen) AS chosen_units,
+    sum(alternative_nanousd) AS alternative_nanousd
+FROM r_demand
+GROUP BY pool, window_id, hour;
+
+-- Corrections as they were written, each one once.
+CREATE VIEW v_corrections AS
+SELECT
+    c.attempt, c.correction, c.target, c.pool, c.delta_nanousd, c.evidence,
+    c.ts_ns AS corrected_ns,
+    make_timestamp(c.ts_ns // 1000) AS corrected_at,
+    c.source
+FROM r_corrections AS c
+JOIN (
+    SELECT attempt, correction, min(log_offset) AS log_offset FROM r_corrections GROUP BY attempt, correction
+) AS earliest USING (attempt, correction, log_offset);
+
+-- Configs and kill-switches, with who did it.
+CREATE VIEW v_control AS
+SELECT ts_ns AS acted_ns, make_timestamp(ts_ns // 1000) AS acted_at, type, entity, actor, reason
+FROM r_control;
+
+-- How far the read model has come.
+CREATE VIEW v_positions AS
+SELECT topic, log_partition, next_offset FROM positions;
