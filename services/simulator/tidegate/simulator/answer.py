@@ -18,7 +18,7 @@ _VOCABULARY = (
 _CELLS = tuple(
     _VOCABULARY[start : start + BYTES_PER_TOKEN] for start in range(0, len(_VOCABULARY), BYTES_PER_TOKEN)
 )
-_CORPUS_TOKENS = 2048
+_CORPUS_TOKENS = 512
 # Whole tokens around whole words, so that no cut falls into a letter.
 _TOOL_OPEN, _TOOL_CLOSE = '{"que":"', '"  }'
 MIN_TOOL_TOKENS = 3

@@ -88,7 +88,8 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._refuse(400, b"upgrades are not offered")
+            # Refused when its headers were complete; the parser reads nothing more.
+            self._close()
         except httptools.HttpParserError as error:
             self._refuse(400, str(error).encode())
 
@@ -118,7 +119,9 @@ class Connection(asyncio.Protocol):
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        if (b"expect", b"100-continue") in self._headers and self._task is None:
+        if self._parser.should_upgrade():
+            self._refuse(400, b"upgrades are not offered")
+        elif (b"expect", b"100-continue") in self._headers and self._task is None:
             self._transport.write(_CONTINUE)
 
     def on_body(self, body: bytes) -> None:
