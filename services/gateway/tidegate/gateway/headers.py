@@ -1,4 +1,4 @@
-"""Allow-lists both ways: what of the client reaches an upstream, what of the upstream reaches the client. Pure."""
+"""Allow-lists both ways: what of the client reaches an upstream, and what comes back. Pure."""
 
 from collections.abc import Iterable, Mapping
 

@@ -64,13 +64,19 @@ class Machine:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)
 
-    async def open_log(self, roles: Iterable[str] = ()) -> EventLog:
-        """The shared log, writable for the named roles only. Raises LogUnavailable, LogCorrupt."""
+    def open_log(self, roles: Iterable[str] = ()) -> EventLog:
+        """The shared log, writable for the named roles only. Raises LogUnavailable, LogCorrupt.
+
+        A Kafka log connects on first use.
+        """
         log = self.settings.log
         if log.kind == "kafka":
             from tidegate.events.log.kafka import KafkaEventLog
+            from tidegate.events.log.kafka_settings import KafkaSettings
 
-            return await KafkaEventLog.open(log.bootstrap or "", prefix=log.topic_prefix)
+            return KafkaEventLog(
+                KafkaSettings(bootstrap=log.bootstrap or "", client_id="tidegate", prefix=log.topic_prefix)
+            )
         from tidegate.events.log.sqlite import SqliteEventLog
 
         return SqliteEventLog.open(self.log_dir, frozenset(roles), self.clock)

@@ -10,6 +10,7 @@ import msgspec
 
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import Stopping
+from tidegate.runtime.sockets import bound
 from tidegate.runtime.telemetry import logger
 
 BACKOFF_S = 0.2
@@ -111,8 +112,8 @@ class Supervisor:
     def bind(self) -> None:
         """Bind the tenant and the admin listener. Raises OSError naming the address."""
         settings = self._machine.settings
-        tenant = _bound(settings.gateway.host, settings.gateway.port)
-        admin = _bound(settings.admin.host, settings.admin.port)
+        tenant = bound(settings.gateway.host, settings.gateway.port)
+        admin = bound(settings.admin.host, settings.admin.port)
         self._sockets = [tenant, admin]
         self.tenant_port, self.admin_port = tenant.getsockname()[1], admin.getsockname()[1]
 
@@ -151,18 +152,3 @@ class Supervisor:
         state = {"pid": os.getpid(), "tenant_port": self.tenant_port, "admin_port": self.admin_port}
         path = self._machine.run_dir / "serve.json"
         path.write_bytes(msgspec.json.encode(state))
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
-    listening.listen(1024)
-    listening.setblocking(False)
-    listening.set_inheritable(True)
-    return listening

@@ -1,0 +1,268 @@
+"""One upstream call: started in the journal before dialing, settled exactly once however it ends."""
+
+import asyncio
+from typing import Any, Protocol
+
+import msgspec
+import orjson
+
+from tidegate.events.clock import Clock
+from tidegate.events.decision import CandidateVerdict
+from tidegate.events.errors import JournalUnwritable
+from tidegate.events.ids import IdSource
+from tidegate.events.journal.journal import Journal
+from tidegate.events.journal.receipt import Receipt
+from tidegate.events.signals import AttemptFailed, AttemptStarted, Outcome
+from tidegate.events.topics import SIGNALS
+from tidegate.events.types import AttemptId
+from tidegate.gateway import headers, taxonomy
+from tidegate.gateway.errors import GatewayError
+from tidegate.gateway.job import Job
+from tidegate.gateway.outbound.exchange import UpstreamExchange
+from tidegate.gateway.outbound.faults import TotalTimeout, UpstreamError
+from tidegate.gateway.ports import Planner
+from tidegate.gateway.serving import ServedTarget
+from tidegate.gateway.settlements import Ending, settle
+from tidegate.gateway.taxonomy import Failure
+from tidegate.gateway.upstream import Upstream
+
+MAX_ERROR_BODY_BYTES = 256 * 1024
+
+
+class Tools(Protocol):
+    """What every attempt uses of its worker."""
+
+    journal: Journal
+    planner: Planner
+    upstream: Upstream
+    clock: Clock
+    ids: IdSource
+
+
+class Cancelled(Exception):
+    """The client is gone; the attempt was settled as such."""
+
+
+class Attempt:
+    """The life of one upstream call."""
+
+    __slots__ = (
+        "_dialed",
+        "_settled",
+        "_started_ns",
+        "failure",
+        "job",
+        "started",
+        "target",
+        "tools",
+        "ttft_ns",
+    )
+
+    def __init__(self, tools: Tools, job: Job, verdict: CandidateVerdict, index: int) -> None:
+        self.tools = tools
+        self.job = job
+        self.target: ServedTarget = job.serving.targets[verdict.target]
+        now_ns = tools.clock.wall_ns()
+        self.started = AttemptStarted(
+            attempt=AttemptId(tools.ids.next()),
+            target=verdict.target,
+            pool=verdict.pool,
+            route=job.ask.route,
+            index=index,
+            input_tokens=job.ask.input_tokens,
+            reserve_output_tokens=self.target.reserve_tokens(job.ask.max_output_tokens),
+            price=self.target.price(now_ns),
+            windows=verdict.uses,
+        )
+        self.ttft_ns: int | None = None
+        self.failure: Failure | None = None
+        self._started_ns = tools.clock.mono_ns()
+        self._dialed = False
+        self._settled = False
+
+    async def open(self, body: bytes) -> UpstreamExchange | Failure:
+        """Commit the start, then dial and wait for the response head.
+
+        Returns the exchange, or the failure after settling it. Raises Cancelled when the client left,
+        GatewayError when the journal cannot take the start or the chain's deadline passed.
+        """
+        job, tools = self.job, self.tools
+        task = asyncio.current_task()
+        job.cancel_action = None if task is None else task.cancel
+        try:
+            receipt = tools.journal.start(self.target.partition, self.started, job.context)
+            await tools.journal.wait_committed(receipt)
+            tools.planner.attempt_started(self.started, receipt.seq)
+            self._dialed = True
+            return await self._send(body)
+        except JournalUnwritable as error:
+            raise GatewayError("journal_unwritable", "The gateway cannot record requests now.") from error
+        except UpstreamError as error:
+            return self.fault(error)
+        except asyncio.CancelledError:
+            if job.gone is None:
+                raise
+            self.settle(Ending(outcome=self.outcome_of_leaving(), billed=self._dialed, evidence=False))
+            raise Cancelled from None
+        finally:
+            job.cancel_action = None
+
+    async def _send(self, body: bytes) -> UpstreamExchange:
+        job, clock = self.job, self.tools.clock
+        asked_ns = clock.mono_ns()
+        try:
+            return await self.tools.upstream.send(
+                self.target.prepared,
+                body,
+                headers.request_headers(self.target.forwarded, job.headers, self.started.attempt),
+                self.target.config.deadlines,
+                max(0.001, job.remaining_s()),
+            )
+        finally:
+            job.waited_ns += clock.mono_ns() - asked_ns
+
+    async def read(self, upstream: UpstreamExchange) -> bytes:
+        """The next bytes of the answer. Raises UpstreamError; a vanished client cancels the exchange."""
+        job, clock = self.job, self.tools.clock
+        data = upstream.read_nowait()
+        if data:
+            return data
+        asked_ns = clock.mono_ns()
+        job.cancel_action = upstream.cancel
+        try:
+            return await upstream.read()
+        finally:
+            job.cancel_action = None
+            job.waited_ns += clock.mono_ns() - asked_ns
+
+    def fault(self, error: UpstreamError, ending: Ending | None = None) -> Failure:
+        """Settle after a broken call; raises Cancelled when it broke because the client left."""
+        if self.job.gone is not None:
+            self.settle(
+                ending
+                or Ending(
+                    outcome=self.outcome_of_leaving(), billed=error.request_bytes_written, evidence=False
+                )
+            )
+            raise Cancelled from error
+        if isinstance(error, TotalTimeout):
+            self.settle(
+                ending or Ending(outcome="failed", billed=error.request_bytes_written, evidence=False)
+            )
+            raise GatewayError("deadline_exceeded", "The request's deadline passed.") from error
+        failure = Failure(
+            cause="unavailable" if error.timed_out else "transport",
+            phase=error.phase,
+            rule=error.code,
+            message=error.what,
+        )
+        self.settle(ending or Ending(outcome="failed", billed=error.request_bytes_written))
+        self.failed(failure)
+        return failure
+
+    async def refused(self, upstream: UpstreamExchange) -> Failure:
+        """An error status: read its body (bounded), classify, settle as unbilled."""
+        body = await self._error_body(upstream)
+        failure = taxonomy.classify_answer(
+            upstream.status, headers.as_text(upstream.headers), body, self.tools.clock.wall_ns()
+        )
+        self.settle(Ending(outcome="failed", billed=False))
+        self.failed(failure)
+        return failure
+
+    async def _error_body(self, upstream: UpstreamExchange) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while size < MAX_ERROR_BODY_BYTES and (data := await self.read(upstream)):
+                parts.append(data)
+                size += len(data)
+        except UpstreamError:
+            if self.job.gone is not None:
+                self.settle(Ending(outcome=self.outcome_of_leaving(), billed=False, evidence=False))
+                raise Cancelled from None
+        upstream.cancel()
+        return b"".join(parts)
+
+    def broken(self, rule: str, message: str, ending: Ending) -> Failure:
+        """An answer that cannot be used though the call itself went well."""
+        failure = Failure(cause="transport", phase="body", rule=rule, message=message)
+        self.settle(ending)
+        self.failed(failure)
+        return failure
+
+    def error_in_answer(self, data: Any, ending: Ending) -> Failure:
+        """A typed error inside a 200: classify by content."""
+        failure = taxonomy.classify_event(data, self.tools.clock.wall_ns())
+        self.settle(ending)
+        self.failed(failure)
+        return failure
+
+    def failed(self, failure: Failure) -> None:
+        """Record the evidence; tell the planner."""
+        event = AttemptFailed(
+            attempt=self.started.attempt,
+            target=self.started.target,
+            pool=self.started.pool,
+            cause=failure.cause,
+            phase=failure.phase,
+            rule=failure.rule,
+            status=failure.status,
+            retry_after_ms=failure.retry_after_ms,
+            reset_at_ns=failure.reset_at_ns,
+            confidence=failure.confidence,
+        )
+        receipt = self.tools.journal.record(
+            SIGNALS, self.target.partition, self.started.attempt, event, self.job.context
+        )
+        self.tools.planner.attempt_failed(event, receipt.seq)
+        self.failure = failure
+
+    def settle(self, ending: Ending) -> Receipt:
+        """The one settlement of this attempt. Raises GatewayError when the journal refuses it."""
+        job, now_ns = self.job, self.tools.clock.mono_ns()
+        price = self.target.config.list_price(self.tools.clock.wall_ns())
+        timed = msgspec.structs.replace(ending, duration_ns=now_ns - self._started_ns, ttft_ns=self.ttft_ns)
+        event = settle(self.started, timed, self.target, price)
+        try:
+            receipt = self.tools.journal.settle(self.target.partition, event, job.context)
+        except JournalUnwritable as error:
+            raise GatewayError("journal_unwritable", "The gateway cannot record requests now.") from error
+        self._settled = True
+        if event.cost_nanousd is None or job.cost_nanousd is None:
+            job.cost_nanousd = None
+        else:
+            job.cost_nanousd += event.cost_nanousd
+        self.tools.planner.attempt_settled(event, receipt.seq, job.ask.session)
+        return receipt
+
+    async def wait_settled(self, receipt: Receipt) -> None:
+        """Until the settlement may be told. Raises GatewayError: then no success marker may leave."""
+        try:
+            await self.tools.journal.wait_settled(receipt)
+        except JournalUnwritable as error:
+            raise GatewayError("journal_unwritable", "The gateway cannot record requests now.") from error
+
+    def mark_first_token(self) -> None:
+        """Content began: time to first token, of this attempt and of the request."""
+        now_ns = self.tools.clock.mono_ns()
+        self.ttft_ns = now_ns - self._started_ns
+        self.job.ttft_ns = now_ns - self.job.started_ns
+
+    def close(self) -> None:
+        """Whatever happened: no attempt stays open behind a request that ended."""
+        if not self._settled:
+            self.settle(Ending(outcome=self.outcome_of_leaving(), billed=self._dialed, evidence=False))
+
+    def outcome_of_leaving(self) -> Outcome:
+        """How an attempt ends whose client left."""
+        return "client_slow" if self.job.gone == "client_slow" else "cancelled"
+
+
+def parse_json(body: bytes) -> dict[str, Any] | None:
+    """The JSON object of an answer, None when it is none."""
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return parsed if isinstance(parsed, dict) else None

@@ -1,0 +1,149 @@
+"""The plan, carried out: attempts in rank order under one deadline, failover only before content."""
+
+import asyncio
+
+from tidegate.events import causes
+from tidegate.events.decision import CandidateVerdict
+from tidegate.events.types import Cause
+from tidegate.gateway import splice
+from tidegate.gateway.attempt import Attempt, Tools
+from tidegate.gateway.errors import Code, GatewayError
+from tidegate.gateway.job import Job
+from tidegate.gateway.plain import serve_plain
+from tidegate.gateway.serving import ServedTarget
+from tidegate.gateway.streams import StreamRelay
+from tidegate.gateway.taxonomy import Failure
+
+MAX_HOLD_NS = 2_000_000_000
+"""Longest wait for the same target when nothing else is left: a hint further ahead ends the request."""
+
+_CODES: dict[Cause, Code] = {
+    "quota_exhausted": "upstream_quota_exhausted",
+    "rate_limited": "upstream_rate_limited",
+    "unavailable": "upstream_unavailable",
+    "transport": "upstream_unreachable",
+    "auth": "upstream_auth",
+    "invalid_request": "request_incompatible",
+    "denied": "policy_denied",
+    "execution": "upstream_unknown",
+    "unknown": "upstream_unknown",
+}
+_PASSED_STATUS = frozenset({400, 404, 413, 422})
+
+
+def ranked(candidates: tuple[CandidateVerdict, ...]) -> list[CandidateVerdict]:
+    """The admitted candidates in rank order."""
+    admitted = [candidate for candidate in candidates if candidate.rank is not None]
+    return sorted(admitted, key=lambda candidate: candidate.rank or 0)
+
+
+class Chain:
+    """Tries the ranked candidates until one has served the client."""
+
+    def __init__(self, tools: Tools, job: Job) -> None:
+        self._tools = tools
+        self._job = job
+        self._closed_pools: set[str] = set()
+        self._tried: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Serve the client. Raises GatewayError when every try failed, Cancelled when the client left."""
+        job = self._job
+        order = ranked(job.decision.candidates)
+        last: Failure | None = None
+        for position, verdict in enumerate(order):
+            if job.attempts >= job.route.max_attempts:
+                break
+            if verdict.pool in self._closed_pools:
+                continue
+            last = await self._try(verdict)
+            if last is None:
+                return
+            action = self._act_on(last, verdict)
+            if action.action == "park":
+                break
+            if action.action == "retry_same" and not self._has_more(order[position + 1 :]):
+                last = await self._again(verdict, action.retry_at_ns, last)
+                if last is None:
+                    return
+        raise _error_of(last, self._tools.clock.wall_ns())
+
+    def _has_more(self, rest: list[CandidateVerdict]) -> bool:
+        return self._job.attempts < self._job.route.max_attempts and any(
+            verdict.pool not in self._closed_pools for verdict in rest
+        )
+
+    async def _again(self, verdict: CandidateVerdict, at_ns: int | None, last: Failure) -> Failure | None:
+        wait_ns = max(0, (at_ns or 0) - self._tools.clock.wall_ns())
+        job = self._job
+        if (
+            wait_ns > MAX_HOLD_NS
+            or wait_ns / 1e9 > job.remaining_s()
+            or job.attempts >= job.route.max_attempts
+        ):
+            return last
+        asked_ns = job.clock.mono_ns()
+        await asyncio.sleep(wait_ns / 1e9)
+        job.waited_ns += job.clock.mono_ns() - asked_ns
+        return await self._try(verdict)
+
+    def _act_on(self, failure: Failure, verdict: CandidateVerdict) -> causes.Consequence:
+        self._tried[verdict.target] = self._tried.get(verdict.target, 0) + 1
+        consequence = causes.consequence(
+            failure.cause,
+            now_ns=self._tools.clock.wall_ns(),
+            repeats=self._tried[verdict.target] - 1,
+            retry_after_ms=failure.retry_after_ms,
+            reset_at_ns=failure.reset_at_ns,
+            confidence=failure.confidence,
+        )
+        if consequence.operation == "pool_cooldown":
+            self._closed_pools.add(verdict.pool)
+        return consequence
+
+    async def _try(self, verdict: CandidateVerdict) -> Failure | None:
+        job = self._job
+        body = self._body_for(job.serving.targets[verdict.target])
+        attempt = Attempt(self._tools, job, verdict, job.attempts)
+        job.attempts += 1
+        job.target = verdict.target
+        try:
+            upstream = await attempt.open(body)
+            if isinstance(upstream, Failure):
+                return upstream
+            with upstream:
+                if not 200 <= upstream.status < 300:
+                    return await attempt.refused(upstream)
+                if job.ask.stream:
+                    return await StreamRelay(attempt, upstream).serve()
+                return await serve_plain(attempt, upstream)
+        finally:
+            attempt.close()
+
+    def _body_for(self, target: ServedTarget) -> bytes:
+        config = target.config
+        include = self._job.ask.stream and config.dialect == "openai"
+        try:
+            return splice.rewritten(self._job.raw, config.model, include_usage=include)
+        except splice.SpliceRefused as error:
+            raise GatewayError("body_invalid", f"Request body: {error}.") from error
+
+
+def _error_of(failure: Failure | None, now_ns: int) -> GatewayError:
+    if failure is None:
+        return GatewayError("nothing_admitted", "No upstream could be tried.")
+    code = _CODES[failure.cause]
+    retry_after_s = None
+    if failure.cause in {"quota_exhausted", "rate_limited", "unavailable"}:
+        if failure.reset_at_ns is not None:
+            retry_after_s = max(0.0, (failure.reset_at_ns - now_ns) / 1e9)
+        elif failure.retry_after_ms is not None:
+            retry_after_s = failure.retry_after_ms / 1_000
+    status = failure.status if code == "request_incompatible" and failure.status in _PASSED_STATUS else None
+    said = f" It said: {failure.message}" if failure.message else ""
+    return GatewayError(
+        code,
+        f"Every upstream of this route failed; the last one: {failure.cause} ({failure.rule}).{said}",
+        retry_after_s=retry_after_s,
+        status=status,
+    )

@@ -1,0 +1,65 @@
+"""Answers without a stream: read whole and parsed before the first byte leaves."""
+
+from typing import Any
+
+from tidegate.events.types import Dialect
+from tidegate.gateway import headers, usage
+from tidegate.gateway.attempt import Attempt, parse_json
+from tidegate.gateway.outbound.exchange import UpstreamExchange
+from tidegate.gateway.outbound.faults import UpstreamError
+from tidegate.gateway.settlements import Ending
+from tidegate.gateway.taxonomy import Failure
+
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+_IDENTITY = (None, b"", b"identity")
+_JSON = b"content-type: application/json\r\n"
+
+
+async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure | None:
+    """Relay one whole answer; None when the client has it, else the settled failure.
+
+    Raises Cancelled, GatewayError.
+    """
+    try:
+        body = await _read_whole(attempt, upstream)
+    except UpstreamError as error:
+        return attempt.fault(error)
+    if body is None:
+        return attempt.broken("answer_too_large", "answer over 32 MiB", Ending(outcome="failed"))
+    if headers.value_of(upstream.headers, b"content-encoding") not in _IDENTITY:
+        return attempt.broken(
+            "answer_encoded", "compressed though identity was asked", Ending(outcome="failed")
+        )
+    answer = parse_json(body)
+    if answer is None:
+        return attempt.broken("answer_not_json", "answer is no JSON object", Ending(outcome="failed"))
+    dialect = attempt.target.config.dialect
+    tokens = usage.from_answer(dialect, answer)
+    model = answer.get("model")
+    ending = Ending(outcome="completed", tokens=tokens, model=model if isinstance(model, str) else None)
+    if _is_error(dialect, answer):
+        return attempt.error_in_answer(answer, Ending(outcome="failed", tokens=tokens))
+    receipt = attempt.settle(ending)
+    await attempt.wait_settled(receipt)
+    attempt.job.answer(_JSON + headers.response_lines(upstream.headers), body)
+    return None
+
+
+async def _read_whole(attempt: Attempt, upstream: UpstreamExchange) -> bytes | None:
+    first = await attempt.read(upstream)
+    if upstream.is_complete:
+        return first
+    parts, size = [first], len(first)
+    while data := await attempt.read(upstream):
+        parts.append(data)
+        size += len(data)
+        if size > MAX_ANSWER_BYTES:
+            upstream.cancel()
+            return None
+    return b"".join(parts)
+
+
+def _is_error(dialect: Dialect, answer: dict[str, Any]) -> bool:
+    if dialect == "anthropic":
+        return answer.get("type") == "error"
+    return "error" in answer and "choices" not in answer

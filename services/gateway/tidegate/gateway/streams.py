@@ -1,0 +1,159 @@
+"""Answers as a stream: head held until content, body relayed at once, tail held until the money is safe."""
+
+from tidegate.events.signals import FirstTokenSeen
+from tidegate.events.topics import SIGNALS
+from tidegate.gateway import headers
+from tidegate.gateway.attempt import Attempt, parse_json
+from tidegate.gateway.errors import GatewayError
+from tidegate.gateway.outbound.exchange import UpstreamExchange
+from tidegate.gateway.outbound.faults import UpstreamError
+from tidegate.gateway.phases import Step, StreamPhases
+from tidegate.gateway.settlements import Ending
+from tidegate.gateway.taxonomy import Failure
+
+
+class StreamRelay:
+    """One upstream stream on its way to the client."""
+
+    def __init__(self, attempt: Attempt, upstream: UpstreamExchange) -> None:
+        self._attempt = attempt
+        self._upstream = upstream
+        self._phases = StreamPhases(
+            attempt.target.config.dialect, client_wants_usage=attempt.job.body.wants_usage_chunk
+        )
+        self._committed = False
+
+    async def serve(self) -> Failure | None:
+        """Relay; None when the client has its end, else the failure, settled, before any content left.
+
+        Raises Cancelled, GatewayError (also after content: then it is told in band).
+        """
+        attempt = self._attempt
+        content_type = headers.value_of(self._upstream.headers, b"content-type") or b""
+        if not content_type.startswith(b"text/event-stream"):
+            return await self._not_a_stream()
+        while True:
+            try:
+                data = await attempt.read(self._upstream)
+            except UpstreamError as error:
+                return self._broken(error)
+            step = self._phases.feed(data) if data else self._phases.end()
+            done, failure = await self._take(step, at_end=not data)
+            if done:
+                return failure
+
+    async def _take(self, step: Step, *, at_end: bool) -> tuple[bool, Failure | None]:
+        attempt, exchange = self._attempt, self._attempt.job.exchange
+        if step.error is not None:
+            return True, self._error_event(step)
+        if step.committed and not self._committed:
+            self._commit()
+        if step.terminal is not None:
+            await self._finish(step)
+            return True, None
+        if step.forward and self._committed:
+            exchange.write(step.forward)
+            if exchange.write_paused:
+                await self._wait_for_client()
+        if at_end:
+            return True, self._truncated("stream_unterminated", "stream ended without its terminal event")
+        if step.fault is not None:
+            self._upstream.cancel()
+            return True, self._truncated("stream_malformed", step.fault)
+        attempt.job.cancel_action = None
+        return False, None
+
+    def _commit(self) -> None:
+        attempt, job = self._attempt, self._attempt.job
+        self._committed = True
+        self._upstream.first_token_seen()
+        attempt.mark_first_token()
+        job.begin_stream(headers.response_lines(self._upstream.headers))
+        attempt.tools.journal.record(
+            SIGNALS,
+            attempt.target.partition,
+            attempt.started.attempt,
+            FirstTokenSeen(
+                attempt=attempt.started.attempt,
+                target=attempt.started.target,
+                pool=attempt.started.pool,
+                ttft_ns=attempt.ttft_ns or 0,
+                input_tokens=attempt.started.input_tokens,
+            ),
+            job.context,
+        )
+
+    async def _finish(self, step: Step) -> None:
+        attempt, job = self._attempt, self._attempt.job
+        if not self._committed:
+            self._commit()
+        if step.forward:
+            job.exchange.write(step.forward)
+        receipt = attempt.settle(self._ending("completed"))
+        await attempt.wait_settled(receipt)
+        job.exchange.finish(step.terminal or b"")
+        # What follows the terminal event is dropped; a connection that is not done with it is closed.
+        if not self._upstream.is_complete:
+            self._upstream.cancel()
+
+    async def _wait_for_client(self) -> None:
+        job = self._attempt.job
+        self._upstream.pause()
+        asked_ns = job.clock.mono_ns()
+        await job.exchange.wait_writable()
+        job.waited_ns += job.clock.mono_ns() - asked_ns
+        if job.gone is None:
+            self._upstream.resume()
+        else:
+            self._upstream.cancel()
+
+    def _ending(self, outcome: str) -> Ending:
+        phases = self._phases
+        return Ending(
+            outcome="completed" if outcome == "completed" else "truncated",
+            tokens=phases.tokens,
+            produced_tokens=phases.content_events if self._committed else None,
+            model=phases.model,
+        )
+
+    def _broken(self, error: UpstreamError) -> Failure | None:
+        attempt = self._attempt
+        if attempt.job.gone is not None:
+            ending = Ending(
+                outcome=attempt.outcome_of_leaving(),
+                tokens=self._phases.tokens,
+                produced_tokens=self._phases.content_events,
+                evidence=False,
+            )
+        else:
+            ending = self._ending("truncated")
+        failure = attempt.fault(error, ending)
+        return failure if not self._committed else self._tell(failure)
+
+    def _truncated(self, rule: str, message: str) -> Failure:
+        failure = self._attempt.broken(rule, message, self._ending("truncated"))
+        return failure if not self._committed else self._tell(failure)
+
+    def _error_event(self, step: Step) -> Failure:
+        self._upstream.cancel()
+        failure = self._attempt.error_in_answer(step.error, self._ending("truncated"))
+        return failure if not self._committed else self._tell(failure)
+
+    def _tell(self, failure: Failure) -> Failure:
+        # Content has left: another upstream's words can not follow. The client gets one typed error event.
+        raise GatewayError(
+            "stream_truncated", f"The upstream stream broke: {failure.message or failure.rule}."
+        )
+
+    async def _not_a_stream(self) -> Failure:
+        parts: list[bytes] = []
+        try:
+            while sum(map(len, parts)) < 65_536 and (data := await self._attempt.read(self._upstream)):
+                parts.append(data)
+        except UpstreamError as error:
+            return self._attempt.fault(error)
+        self._upstream.cancel()
+        answer = parse_json(b"".join(parts))
+        if answer is not None and "error" in answer:
+            return self._attempt.error_in_answer(answer, Ending(outcome="failed"))
+        return self._attempt.broken("stream_expected", "answer is no event stream", Ending(outcome="failed"))

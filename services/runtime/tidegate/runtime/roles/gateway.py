@@ -1,0 +1,130 @@
+"""The gateway role: journal slot, planner on a followed view, upstream client, tenant listener."""
+
+import asyncio
+import secrets
+import socket
+from importlib.metadata import version
+
+from tidegate.events.config import GatewaySettings
+from tidegate.events.errors import TidegateError
+from tidegate.events.journal.journal import Journal
+from tidegate.gateway.app import Dispatcher
+from tidegate.gateway.listener import GatewayServer, serve
+from tidegate.gateway.server_limits import ServerLimits
+from tidegate.gateway.upstream import Upstream
+from tidegate.gateway.worker import Worker
+from tidegate.planner.follower import Follower
+from tidegate.planner.overlay import Overlay
+from tidegate.planner.planner import Planner
+from tidegate.planner.rng import SplitMix64
+from tidegate.runtime.gateway_planner import GatewayPlanner
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.process import Stopping
+from tidegate.runtime.settings import resolve_secrets
+from tidegate.runtime.sockets import bound
+from tidegate.runtime.telemetry import logger
+
+CONFIG_CHECK_S = 0.25
+
+
+class GatewayRole:
+    """One worker process."""
+
+    def __init__(self, machine: Machine, slot: str, fd: int | None) -> None:
+        self._machine = machine
+        self._slot = slot
+        self._fd = fd
+        self.port = 0
+
+    async def run(self, stopping: Stopping) -> None:
+        """Serve until told to stop, then drain, settle, flush. Raises ConfigInvalid, SlotTaken, …"""
+        machine = self._machine
+        journal = await machine.open_journal(self._slot)
+        upstream = Upstream(connections_per_origin=machine.settings.gateway.upstream_connections)
+        log = machine.open_log()
+        try:
+            overlay = Overlay(journal.source)
+            follower = Follower(log, machine.settings.routing(), overlay, machine.clock)
+            worker = self._worker(journal, upstream, overlay, follower)
+            async with asyncio.TaskGroup() as tasks:
+                following = tasks.create_task(follower.run())
+                switching = tasks.create_task(self._follow_config(worker, follower))
+                try:
+                    await self._serve(worker, stopping)
+                finally:
+                    following.cancel()
+                    switching.cancel()
+        finally:
+            await upstream.aclose()
+            await journal.close()
+            await log.close()
+
+    def _worker(self, journal: Journal, upstream: Upstream, overlay: Overlay, follower: Follower) -> Worker:
+        machine = self._machine
+        seeds = SplitMix64(secrets.randbits(64))
+        code = version("tidegate")
+        planner = Planner(follower, overlay, machine.clock, machine.ids, seeds, code)
+        worker = Worker(
+            journal=journal,
+            planner=GatewayPlanner(planner, overlay, machine.clock),
+            upstream=upstream,
+            clock=machine.clock,
+            ids=machine.ids,
+            settings=machine.settings.gateway,
+            data_key=machine.data_key(),
+        )
+        worker.publish(follower.view.routing, resolve_secrets(follower.view.routing.targets, machine.env))
+        return worker
+
+    async def _follow_config(self, worker: Worker, follower: Follower) -> None:
+        while True:
+            await asyncio.sleep(CONFIG_CHECK_S)
+            view = follower.view
+            if view.digest == worker.serving.digest:
+                continue
+            try:
+                worker.publish(view.routing, resolve_secrets(view.routing.targets, self._machine.env))
+                logger().info("config switched", digest=view.digest)
+            except TidegateError as error:
+                logger().error("config cannot be served here", digest=view.digest, code=error.code)
+                await asyncio.sleep(5)
+
+    async def _serve(self, worker: Worker, stopping: Stopping) -> None:
+        settings = self._machine.settings.gateway
+        listening = (
+            bound(settings.host, settings.port) if self._fd is None else socket.socket(fileno=self._fd)
+        )
+        self.port = listening.getsockname()[1]
+        stop = asyncio.Event()
+
+        def started(server: GatewayServer) -> None:
+            logger().info("gateway serves", port=self.port, orphans=worker.journal.orphans_settled)
+            draining.append(asyncio.ensure_future(self._drain(worker, server, stopping, stop)))
+
+        draining: list[asyncio.Future[None]] = []
+        left = await serve(
+            Dispatcher(worker), [listening], limits_of(settings), stop=stop, on_started=started
+        )
+        if left:
+            logger().warning("requests were cut", count=left)
+
+    async def _drain(
+        self, worker: Worker, server: GatewayServer, stopping: Stopping, stop: asyncio.Event
+    ) -> None:
+        await stopping.event.wait()
+        worker.draining = True
+        server.announce_drain()
+        await asyncio.sleep(self._machine.settings.gateway.drain_delay_s)
+        stop.set()
+
+
+def limits_of(settings: GatewaySettings) -> ServerLimits:
+    """The listener's limits as configured."""
+    return ServerLimits(
+        max_body_bytes=settings.max_body_bytes,
+        header_deadline_s=settings.header_deadline_s,
+        body_deadline_s=settings.body_deadline_s,
+        keep_alive_s=settings.keepalive_s,
+        client_stall_s=settings.client_stall_s,
+        drain_grace_s=max(0.001, settings.drain_grace_s),
+    )

@@ -1,0 +1,21 @@
+"""Listening sockets, bound before the processes that serve them start."""
+
+import socket
+
+BACKLOG = 1024
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A listening, inheritable TCP socket. Raises OSError naming the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    listening.listen(BACKLOG)
+    listening.setblocking(False)
+    listening.set_inheritable(True)
+    return listening
