@@ -39,9 +39,11 @@ def appraise(facts: CandidateFacts, asked: Asked, local: LocalView, now_ns: int)
         refusal = admission.first_refusal(facts, asked, local, now_ns)
         if refusal is not None:
             return Appraisal(facts, local, refusal)
-    rates = rates_at(facts.prices, now_ns)
-    if rates is None and facts.needs_price:
-        return Appraisal(facts, local, Refusal("price_unknown", "no list price and none observed"))
+    rates = facts.steady_rates
+    if rates is None:
+        rates = rates_at(facts.prices, now_ns)
+        if rates is None and facts.needs_price:
+            return Appraisal(facts, local, Refusal("price_unknown", "no list price and none observed"))
     input_tokens, output, time = asked.input_tokens, facts.output_tokens, facts.time_nanousd
     output_cost = 0 if rates is None else rates.usual_output
     if asked.output_tokens < output:

@@ -18,6 +18,9 @@ PRIOR_OUTPUT_TOKENS_PER_S = 50.0
 PRIOR_FAILURE = 0.02
 """Declared priors of a target nothing is believed of yet: unknown is never healthy, never free of time."""
 
+MIN_OUTPUT_TOKENS_PER_S = 0.001
+"""A belief below it is taken as this: dividing by it stays a time."""
+
 FAILURE_BITS = 30
 """P(fail) is held in units of 2⁻³⁰: multiplied by money it stays an integer."""
 
@@ -63,6 +66,8 @@ class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     flat: bool
     needs_price: bool
     prices: tuple[RatesFrom, ...]
+    steady_rates: Rates | None
+    """The rates, where no date changes them; None: ask the prices by date."""
     quota: QuotaFacts | None
     """None for a pool without windows."""
     target_version: int | None
@@ -103,7 +108,8 @@ def candidate_facts(
     candidate: Candidate = route.candidates[index]
     flat = pool.billing == "flat"
     output_tokens = _output_tokens(belief, target)
-    ttft_s, rate = _seconds(belief), mean(belief.output_tokens_per_s) or PRIOR_OUTPUT_TOKENS_PER_S
+    prices = _prices(target, _NOTHING if flat else belief, output_tokens)
+    ttft_s, rate = _ttft_s(belief), _output_tokens_per_s(belief)
     return CandidateFacts(
         target=target.id,
         pool=pool.id,
@@ -117,7 +123,8 @@ def candidate_facts(
         max_in_flight=target.max_in_flight or UNBOUNDED,
         flat=flat,
         needs_price=not flat or any(window.unit == "nanousd" for window in pool.windows),
-        prices=_prices(target, _NOTHING if flat else belief, output_tokens),
+        prices=prices,
+        steady_rates=prices[0].rates if len(prices) == 1 else None,
         quota=quota_facts_of(pool, of_pool, digest) if pool.windows else None,
         target_version=of_target.version if of_target is not None else None,
         pool_version=of_pool.version if of_pool is not None else None,
@@ -147,9 +154,14 @@ def _output_tokens(belief: TargetBelief, target: Target) -> int:
     return min(expected, target.max_output_tokens or UNBOUNDED)
 
 
-def _seconds(belief: TargetBelief) -> float:
+def _ttft_s(belief: TargetBelief) -> float:
     ttft_ms = mean(belief.ttft_ms)
     return PRIOR_TTFT_S if ttft_ms is None else ttft_ms / 1_000.0
+
+
+def _output_tokens_per_s(belief: TargetBelief) -> float:
+    rate = mean(belief.output_tokens_per_s)
+    return PRIOR_OUTPUT_TOKENS_PER_S if rate is None else max(rate, MIN_OUTPUT_TOKENS_PER_S)
 
 
 def _failure(belief: TargetBelief) -> int:

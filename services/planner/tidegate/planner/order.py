@@ -7,6 +7,8 @@ from tidegate.events.types import TargetId
 from tidegate.planner.appraise import Appraisal
 from tidegate.planner.facts import UNBOUNDED
 
+_NO_WINDOWS = 0.0, UNBOUNDED
+
 
 def in_order(strategy: Strategy, admitted: Sequence[Appraisal]) -> list[Appraisal]:
     """The admitted candidates, best first."""
@@ -23,7 +25,7 @@ def cheapest(admitted: Sequence[Appraisal]) -> list[Appraisal]:
         (
             each.facts.grade,
             each.total,
-            *((0.0, UNBOUNDED) if each.quota is None else (each.quota.risk, each.quota.resets_at_ns)),
+            _NO_WINDOWS if each.quota is None else each.quota.tie,
             each.facts.target != current,
             each.facts.tie,
             each,

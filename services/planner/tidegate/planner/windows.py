@@ -38,11 +38,8 @@ class QuotaFacts(msgspec.Struct, frozen=True, gc=False):
     """Earliest end of a period; from then on `renewed` must be asked."""
     p_exhaust: float | None
     """The likeliest exhaustion; None when nothing is believed."""
-
-    @property
-    def risk(self) -> float:
-        """P(exhaust) to compare by: what is not believed counts as sure."""
-        return 1.0 if self.p_exhaust is None else self.p_exhaust
+    tie: tuple[float, int]
+    """P(exhaust) to compare by, what is not believed counts as sure, then the earliest reset."""
 
 
 def quota_facts_of(pool: Pool, snapshot: RateSnapshot | None, digest: str) -> QuotaFacts:
@@ -83,8 +80,9 @@ def own_use(uses: Sequence[WindowUse], facts: WindowFacts, now_ns: int) -> tuple
 
 
 def _quota_facts(windows: Sequence[WindowFacts]) -> QuotaFacts:
-    risks = [window.p_exhaust for window in windows if window.p_exhaust is not None]
-    return QuotaFacts(tuple(windows), min([window.end_ns for window in windows]), max(risks, default=None))
+    risk = max([window.p_exhaust for window in windows if window.p_exhaust is not None], default=None)
+    resets_at_ns = min([window.end_ns for window in windows])
+    return QuotaFacts(tuple(windows), resets_at_ns, risk, (1.0 if risk is None else risk, resets_at_ns))
 
 
 def _next_period(facts: WindowFacts, opened_ns: int | None, now_ns: int) -> WindowFacts:

@@ -1,0 +1,103 @@
+"""Order: total, and equal prices are told apart by the stated rules one after the other."""
+
+import pytest
+
+from support.planning import (
+    HOUR_NS,
+    NOW_NS,
+    ask,
+    flat,
+    of_pool,
+    plan,
+    priced,
+    routing,
+    target,
+    used,
+    window,
+    world,
+)
+from tidegate.events.config import Routing
+from tidegate.events.decision import DecisionMade, LocalView
+from tidegate.events.snapshots import RateSnapshot
+
+PERIOD_NS = NOW_NS - NOW_NS % HOUR_NS
+
+
+def ranks(decision: DecisionMade) -> list[str]:
+    ranked = [each for each in decision.candidates if each.rank is not None]
+    return [each.target for each in sorted(ranked, key=lambda each: each.rank or 0)]
+
+
+def three_pools(duration_s: float = 3_600.0) -> Routing:
+    """Three free candidates, each in a pool of its own with one window."""
+    pools = [
+        flat("pa", window("w", "requests", 9)),
+        flat("pb", window("w", "requests", 9, duration_s=duration_s)),
+        flat("pc", window("w", "requests", 9)),
+    ]
+    return routing([target("a", pool="pa"), target("b", pool="pb"), target("c", pool="pc")], pools)
+
+
+def risk(pool: str, p_exhaust: float | None) -> RateSnapshot:
+    return of_pool(pool, used("w", 0, 9, p_exhaust=p_exhaust))
+
+
+def test_the_cheapest_goes_first() -> None:
+    config = routing([target("a", priced(3, 3)), target("b", priced(1, 1)), target("c", priced(2, 2))])
+    assert ranks(plan(world(config))) == ["b", "c", "a"]
+
+
+def test_declared_keeps_the_order_of_the_route_whatever_it_costs() -> None:
+    config = routing(
+        [target("c", priced(3, 3)), target("a", priced(1, 1)), target("b", priced(2, 2))], strategy="declared"
+    )
+    assert ranks(plan(world(config))) == ["c", "a", "b"]
+
+
+def test_equal_prices_go_to_the_pool_less_likely_to_exhaust() -> None:
+    beliefs = [risk("pa", 0.5), risk("pb", 0.1), risk("pc", None)]
+    assert ranks(plan(world(three_pools(), *beliefs))) == ["b", "a", "c"]
+
+
+def test_then_to_the_quota_that_lapses_first() -> None:
+    assert ranks(plan(world(three_pools(duration_s=900.0)))) == ["b", "a", "c"]
+
+
+def test_a_pool_without_windows_cannot_exhaust() -> None:
+    config = routing(
+        [target("a", pool="p"), target("b", pool="q")], [flat("p", window("w", "requests", 9)), flat("q")]
+    )
+    assert ranks(plan(world(config))) == ["b", "a"]
+
+
+def test_then_to_where_the_session_was_last() -> None:
+    local = {
+        "b": LocalView(session_at_ns=NOW_NS - 1),
+        "c": LocalView(session_at_ns=NOW_NS - 2),
+    }
+    assert ranks(plan(world(three_pools()), local=local)) == ["b", "a", "c"]
+
+
+def test_then_to_the_lower_priority_number() -> None:
+    names = ["a", "b", "c"]
+    config = routing([target(name, priced(1, 1)) for name in names], priorities={"a": 2, "b": 1, "c": 3})
+    assert ranks(plan(world(config))) == ["b", "a", "c"]
+
+
+def test_and_last_to_the_lesser_id() -> None:
+    config = routing([target(name, priced(1, 1)) for name in ("b", "c", "a")])
+    assert ranks(plan(world(config))) == ["a", "b", "c"]
+
+
+def test_grade_comes_before_price() -> None:
+    config = routing(
+        [target("a", priced(1, 1)), target("b", priced(9, 9))], grades={"a": 1}, allow_downgrade=True
+    )
+    assert ranks(plan(world(config))) == ["b", "a"]
+
+
+@pytest.mark.parametrize("strategy", ["cheapest", "declared"])
+def test_only_the_first_has_a_chance_while_nothing_explores(strategy: str) -> None:
+    config = routing([target("a", priced(1, 1)), target("b", priced(2, 2))], strategy=strategy)
+    decision = plan(world(config), ask())
+    assert {each.target: each.propensity for each in decision.candidates} == {"a": 1.0, "b": 0.0}

@@ -1,0 +1,193 @@
+"""The overlay: nothing counts twice, nothing reopens early, memory is bounded."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from support.planning import NOW_NS, S
+from tidegate.events.causes import Consequence
+from tidegate.events.decision import LocalView, WindowUse
+from tidegate.events.money import Tokens
+from tidegate.events.partition import partition_of
+from tidegate.events.types import AttemptId, PoolId, TargetId, WindowId
+from tidegate.planner.admission import FOREVER_NS
+from tidegate.planner.overlay import MAX_PENDING, NOTHING_LOCAL, Overlay
+
+A, P = TargetId("a"), PoolId("p")
+W = WindowId("w")
+HERE = partition_of(P)
+
+
+def of(overlay: Overlay, now_ns: int = NOW_NS, session: str = "s", **switches: bool) -> LocalView:
+    return overlay.locals_of(session, now_ns, {TargetId(name): off for name, off in switches.items()})(A, P)
+
+
+def use(units: int, start_ns: int = 0) -> tuple[WindowUse, ...]:
+    return (WindowUse(W, start_ns, units),)
+
+
+def test_a_candidate_nothing_is_known_of_has_the_default_view() -> None:
+    assert of(Overlay("gw@1")) is NOTHING_LOCAL
+
+
+def test_an_open_attempt_counts_in_flight_and_by_its_reserved_use() -> None:
+    overlay = Overlay("gw@1")
+    overlay.started(AttemptId("1"), A, P, use(10))
+    overlay.started(AttemptId("2"), A, P, use(5))
+    assert of(overlay) == LocalView(in_flight=2, uses=use(15))
+
+
+def test_a_settled_attempt_counts_by_its_stated_use_until_it_is_covered() -> None:
+    overlay = Overlay("gw@1")
+    overlay.started(AttemptId("1"), A, P, use(10))
+    overlay.settled(AttemptId("1"), use(7), seq=4)
+    assert of(overlay) == LocalView(uses=use(7))
+    overlay.applied(HERE, {"gw@1": 3})
+    assert of(overlay) == LocalView(uses=use(7))
+    overlay.applied(HERE, {"gw@1": 4})
+    assert of(overlay) is NOTHING_LOCAL
+
+
+def test_marks_of_other_sources_and_partitions_cover_nothing() -> None:
+    overlay = Overlay("gw@1")
+    overlay.started(AttemptId("1"), A, P)
+    overlay.settled(AttemptId("1"), use(7), seq=4)
+    overlay.failed(A, P, Consequence("failover", "target_cooldown", NOW_NS + S), seq=4)
+    before = of(overlay)
+    overlay.applied(HERE, {"gw@2": 99})
+    overlay.applied(HERE + 1, {"gw@1": 99})
+    assert of(overlay) == before
+
+
+def test_a_settlement_of_an_attempt_never_started_changes_nothing() -> None:
+    overlay = Overlay("gw@1")
+    overlay.settled(AttemptId("1"), use(7), seq=4)
+    assert of(overlay) is NOTHING_LOCAL
+
+
+def test_uses_of_two_periods_are_kept_apart() -> None:
+    overlay = Overlay("gw@1")
+    overlay.started(AttemptId("1"), A, P, use(10, start_ns=1))
+    overlay.started(AttemptId("2"), A, P, use(5, start_ns=2))
+    assert of(overlay).uses == (*use(10, 1), *use(5, 2))
+
+
+@pytest.mark.parametrize("operation", ["target_cooldown", "pool_cooldown"])
+def test_an_own_refusal_holds_until_its_end(operation: str) -> None:
+    overlay = Overlay("gw@1")
+    overlay.failed(A, P, Consequence("failover", operation, NOW_NS + S), seq=1)  # type: ignore[arg-type]
+    closed = of(overlay, NOW_NS + S - 1)
+    assert (closed.refusing_until_ns or closed.pool_until_ns) == NOW_NS + S
+    assert of(overlay, NOW_NS + S) == LocalView()
+
+
+def test_a_refusal_is_dropped_when_the_snapshots_include_its_last_evidence() -> None:
+    overlay = Overlay("gw@1")
+    overlay.failed(A, P, Consequence("failover", "target_cooldown", NOW_NS + 9 * S), seq=1)
+    overlay.failed(A, P, Consequence("failover", "target_cooldown", NOW_NS + 5 * S), seq=2)
+    overlay.failed(A, P, Consequence("failover", "pool_cooldown", NOW_NS + 5 * S), seq=2)
+    overlay.applied(HERE, {"gw@1": 1})
+    assert of(overlay).refusing_until_ns == NOW_NS + 9 * S
+    overlay.applied(HERE, {"gw@1": 2})
+    assert of(overlay) is NOTHING_LOCAL
+
+
+def test_a_credential_failure_closes_until_an_operator_opens() -> None:
+    overlay = Overlay("gw@1")
+    overlay.failed(A, P, Consequence("failover", "target_disable"), seq=1)
+    assert of(overlay, NOW_NS + 10**18).refusing_until_ns == FOREVER_NS
+    overlay.reopened(A)
+    assert of(overlay) is NOTHING_LOCAL
+
+
+def test_a_failure_without_consequence_for_others_closes_nothing() -> None:
+    overlay = Overlay("gw@1")
+    overlay.failed(A, P, Consequence("failover"), seq=1)
+    assert of(overlay) is NOTHING_LOCAL
+
+
+def test_a_kill_switch_shows_in_the_view() -> None:
+    assert of(Overlay("gw@1"), a=True) == LocalView(disabled=True)
+    assert of(Overlay("gw@1"), a=False) == LocalView(disabled=False)
+
+
+def test_a_session_is_remembered_by_what_the_provider_reported() -> None:
+    overlay = Overlay("gw@1")
+    overlay.remember("s", A, Tokens(10, 70, 20, output=9), NOW_NS)
+    assert of(overlay) == LocalView(session_prompt_tokens=100, session_cached_tokens=90, session_at_ns=NOW_NS)
+    assert of(overlay, session="other") is NOTHING_LOCAL
+
+
+def test_usage_without_cache_classes_says_nothing_of_the_cache() -> None:
+    overlay = Overlay("gw@1")
+    overlay.remember("s", A, Tokens(10, output=9), NOW_NS)
+    assert of(overlay).session_cached_tokens is None
+
+
+def test_unknown_usage_teaches_nothing() -> None:
+    overlay = Overlay("gw@1")
+    overlay.remember("s", A, Tokens(), NOW_NS)
+    assert of(overlay) is NOTHING_LOCAL
+
+
+def test_the_session_longest_unused_is_forgotten_first() -> None:
+    overlay = Overlay("gw@1", max_sessions=2)
+    for session in ("1", "2", "1", "3"):
+        overlay.remember(session, A, Tokens(1, 1), NOW_NS)
+    known = [session for session in "123" if of(overlay, session=session) is not NOTHING_LOCAL]
+    assert known == ["1", "3"]
+
+
+def test_settled_uses_beyond_the_bound_are_held_until_the_later_is_covered() -> None:
+    overlay = Overlay("gw@1")
+    for seq in range(MAX_PENDING + 1):
+        overlay.started(AttemptId(str(seq)), A, P)
+        overlay.settled(AttemptId(str(seq)), use(1), seq)
+    overlay.applied(HERE, {"gw@1": 0})
+    assert of(overlay).uses == use(MAX_PENDING + 1)
+    overlay.applied(HERE, {"gw@1": 1})
+    assert of(overlay).uses == use(MAX_PENDING - 1)
+
+
+class OverlayAgainstList(RuleBasedStateMachine):
+    """The overlay agrees with a plain list of everything that happened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overlay = Overlay("gw@1")
+        self.open: list[tuple[AttemptId, int]] = []
+        self.settled: list[tuple[int, int]] = []
+        self.count = 0
+
+    @rule(units=st.integers(0, 9))
+    def start(self, units: int) -> None:
+        self.count += 1
+        attempt = AttemptId(str(self.count))
+        self.open.append((attempt, units))
+        self.overlay.started(attempt, A, P, use(units))
+
+    @rule(units=st.integers(0, 9), which=st.integers(0, 99))
+    def settle(self, units: int, which: int) -> None:
+        if self.open:
+            attempt, _ = self.open.pop(which % len(self.open))
+            self.count += 1
+            self.settled.append((self.count, units))
+            self.overlay.settled(attempt, use(units), self.count)
+
+    @rule(back=st.integers(0, 5))
+    def cover(self, back: int) -> None:
+        mark = self.count - back
+        self.settled = [(seq, units) for seq, units in self.settled if seq > mark]
+        self.overlay.applied(HERE, {"gw@1": mark})
+
+    @invariant()
+    def agrees(self) -> None:
+        local = of(self.overlay)
+        units = sum(units for _, units in self.open) + sum(units for _, units in self.settled)
+        assert sum(each.units for each in local.uses) == units
+        assert local.in_flight == len(self.open)
+
+
+OverlayAgainstList.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestOverlayAgainstList = OverlayAgainstList.TestCase
