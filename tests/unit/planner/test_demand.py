@@ -1,0 +1,77 @@
+"""Demand: every pool with windows that could have served the request counts, chosen or not."""
+
+from support.planning import HOUR_NS, NOW_NS, ask, flat, plan, priced, routing, target, usd, window, world
+from tidegate.events.config import Pool, Routing
+from tidegate.events.decision import LocalView, WindowUse
+from tidegate.events.signals import DemandSeen
+from tidegate.events.types import DecisionId, PoolId, WindowId
+from tidegate.planner.demand import demand_of
+
+PERIOD_NS = NOW_NS - NOW_NS % HOUR_NS
+USE = (WindowUse(WindowId("w"), PERIOD_NS, 1_100),)
+W = window("w", "tokens", 10**6)
+
+
+def seen(config: Routing, local: dict[str, LocalView] | None = None, **asked: int) -> dict[str, DemandSeen]:
+    view = world(config)
+    return {each.pool: each for each in demand_of(plan(view, ask(**asked), local), view.route("code"))}
+
+
+def test_each_admitted_pool_with_windows_shows_its_use_and_the_best_alternative() -> None:
+    config = routing(
+        [target("a", pool="p"), target("b", pool="q"), target("m", priced(1, 1)), target("n", priced(2, 2))],
+        [flat("p", W), flat("q", W)],
+    )
+    total = usd(0.0011)  # the retry of `m` goes to a free pool
+    assert seen(config) == {
+        "p": DemandSeen(
+            decision=DecisionId("d-1"), pool=PoolId("p"), windows=USE, alternative_nanousd=total, chosen=True
+        ),
+        "q": DemandSeen(decision=DecisionId("d-1"), pool=PoolId("q"), windows=USE, alternative_nanousd=total),
+    }
+
+
+def test_a_pool_that_was_not_admitted_shows_no_demand() -> None:
+    config = routing([target("a", pool="p"), target("m", priced(1, 1))], [flat("p", W)])
+    assert seen(config, {"a": LocalView(disabled=True)}) == {}
+
+
+def test_a_pool_without_windows_shows_no_demand() -> None:
+    assert seen(routing([target("a", pool="p"), target("m", priced(1, 1))], [flat("p")])) == {}
+
+
+def test_a_pool_is_no_alternative_to_itself() -> None:
+    config = routing(
+        [target("a", priced(1, 1), pool="p"), target("b", priced(2, 2), pool="p"), target("m", priced(9, 9))],
+        [Pool(id=PoolId("p"), windows=(W,))],
+    )
+    found = seen(config)
+    assert list(found) == ["p"]
+    assert found["p"].alternative_nanousd == usd(0.0099) + usd(0.0011) // 50  # own cash, 2 % retries at `a`
+
+
+def test_the_use_is_that_of_the_pools_best_candidate() -> None:
+    config = routing(
+        [target("a", priced(2, 2), pool="p"), target("b", priced(1, 1), pool="p", max_output_tokens=50)],
+        [Pool(id=PoolId("p"), windows=(W,))],
+    )
+    view = world(config)
+    found = demand_of(plan(view, ask(max_output_tokens=None)), view.route("code"))
+    assert found[0].windows == (WindowUse(WindowId("w"), PERIOD_NS, 1_050),)
+
+
+def test_without_a_metered_alternative_the_refusal_cost_counts() -> None:
+    config = routing([target("a", pool="p")], [flat("p", W)], refusal_cost_nanousd=123)
+    assert seen(config)["p"].alternative_nanousd == 123
+
+
+def test_without_a_refusal_cost_the_cheapest_list_price_of_the_route_counts() -> None:
+    config = routing(
+        [target("a", priced(5, 5), pool="p"), target("off", priced(2, 2), enabled=False)], [flat("p", W)]
+    )
+    assert seen(config)["p"].alternative_nanousd == usd(0.0022)
+    assert seen(config, max_output_tokens=900)["p"].alternative_nanousd == usd(0.003)
+
+
+def test_without_any_price_the_alternative_is_unknown() -> None:
+    assert seen(routing([target("a", pool="p")], [flat("p", W)]))["p"].alternative_nanousd is None
