@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from tidegate.events.errors import Broken, LogCorrupt, LogUnavailable, TidegateError
-from tidegate.events.log.sqlite_rows import number_checksum
+from tidegate.events.log.sqlite_rows import COUNT_SLOT, number_checksum
 
 _OLDEST_SQLITE = (3, 51, 3)  # below, concurrent checkpoints of a WAL file can corrupt it ("WAL-reset")
 _APPLICATION_ID = 0x54474C47
@@ -34,6 +34,7 @@ _SCHEMA = (
     """CREATE TABLE positions (
         writer TEXT NOT NULL, slot INTEGER NOT NULL, position INTEGER NOT NULL, crc INTEGER NOT NULL,
         PRIMARY KEY (writer, slot)) WITHOUT ROWID""",
+    f"INSERT INTO ends VALUES ({COUNT_SLOT}, 0, 0, {number_checksum(COUNT_SLOT, 0, 0)})",  # noqa: S608 - our numbers
     f"PRAGMA application_id = {_APPLICATION_ID}",
     f"PRAGMA user_version = {_SCHEMA_VERSION}",
 )

@@ -20,7 +20,7 @@ from tidegate.events.log.sqlite_files import (
     number_rows,
     open_writing,
 )
-from tidegate.events.log.sqlite_rows import PLACES, SLOTS, Row, number_checksum, place, to_row
+from tidegate.events.log.sqlite_rows import COUNT_SLOT, PLACES, SLOTS, Row, number_checksum, place, to_row
 from tidegate.events.topics import BY_NAME
 
 T = TypeVar("T")
@@ -155,11 +155,14 @@ class RoleFile:
     def _insert(self, connection: apsw.Connection, records: Sequence[Outgoing]) -> None:
         append_ns = self._clock.wall_ns()
         ends: dict[int, tuple[int, int]] = {}
+        started = 0
         history: list[Row] = []
         latest: list[tuple[*Row, int]] = []
         for topic_name, partition, key, value in records:
             slot = SLOTS[topic_name, partition]
-            begin, offset = ends[slot] if slot in ends else self._ends(connection, slot)
+            stored = ends.get(slot) or self._ends(connection, slot)
+            started += stored is None
+            begin, offset = stored or (0, 0)
             ends[slot] = begin, offset + 1
             row = to_row(slot, offset, key, value, append_ns)
             topic = BY_NAME[topic_name]
@@ -170,19 +173,22 @@ class RoleFile:
         history.sort(key=_by_place)
         connection.executemany(_INSERT, history)
         connection.executemany(_INSERT_LATEST, latest)
+        if started:
+            count, _ = self._ends(connection, COUNT_SLOT) or (0, 0)
+            ends[COUNT_SLOT] = count + started, 0
         connection.executemany(
             _UPSERT_ENDS,
             [(slot, begin, end, number_checksum(slot, begin, end)) for slot, (begin, end) in ends.items()],
         )
 
-    def _ends(self, connection: apsw.Connection, slot: int) -> tuple[int, int]:
+    def _ends(self, connection: apsw.Connection, slot: int) -> tuple[int, int] | None:
         for _, begin, end in number_rows(connection, self.path, _SELECT_ENDS, (slot,)):
             return begin, end
-        return 0, 0
+        return None
 
     def _delete_step(self, connection: apsw.Connection, slot: int, offset: int) -> bool:
         with self._transaction(connection):
-            begin, end = self._ends(connection, slot)
+            begin, end = self._ends(connection, slot) or (0, 0)
             cut = min(offset, end, begin + _DELETE_STEP)
             if cut <= begin:
                 return False

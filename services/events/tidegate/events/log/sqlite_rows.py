@@ -28,6 +28,10 @@ PLACES: Mapping[int, TopicPartition] = {slot: TopicPartition(*where) for where, 
 """Partition of each number."""
 
 
+COUNT_SLOT = -1
+"""Number of the row among the ends that counts the others: a lost row would read as an empty partition."""
+
+
 def place(slot: int, offset: int) -> int:
     """Key of a row: rows of one partition lie together, in offset order."""
     return slot << _OFFSET_BITS | offset

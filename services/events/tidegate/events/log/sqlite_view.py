@@ -11,9 +11,10 @@ from typing import NamedTuple
 import apsw
 
 from tidegate.events.clock import Clock
+from tidegate.events.errors import LogCorrupt
 from tidegate.events.log.port import Record, TopicPartition
 from tidegate.events.log.sqlite_files import naming, number_rows, open_reading, translated
-from tidegate.events.log.sqlite_rows import PLACES, SLOTS, offset_at, place, to_record
+from tidegate.events.log.sqlite_rows import COUNT_SLOT, PLACES, SLOTS, offset_at, place, to_record
 
 _SLICE_RECORDS = 500
 _SLICE_BYTES = 1 << 20
@@ -56,13 +57,16 @@ class RoleFileView:
 
     def spans(self) -> dict[TopicPartition, Span]:
         """What can be read of each partition that was ever written."""
-        spans: dict[TopicPartition, Span] = {}
         with self._reading() as connection:
-            rows = [] if connection is None else number_rows(connection, self.path, _SELECT_ENDS)
-        for slot, begin, end in rows:
-            if slot in PLACES:  # else a topic that a newer version added
-                spans[PLACES[slot]] = Span(begin, end)
-        return spans
+            if connection is None:
+                return {}
+            rows = number_rows(connection, self.path, _SELECT_ENDS)
+        stored = {slot: Span(begin, end) for slot, begin, end in rows}
+        count = stored.pop(COUNT_SLOT, None)
+        if count is None or count.begin != len(stored):
+            raise LogCorrupt(f"{self.path}: damaged (ends of partitions are missing); it was left untouched")
+        # A number without a place is one of a topic that a newer version added.
+        return {PLACES[slot]: span for slot, span in stored.items() if slot in PLACES}
 
     def history(self, where: TopicPartition, position: int, limit: int) -> list[Record]:
         """At most `limit` records from `position`: fewer when they are large or the disk is slow."""
