@@ -142,7 +142,7 @@ class StreamRelay:
     def _tell(self, failure: Failure) -> Failure:
         # Content has left: another upstream's words can not follow. The client gets one typed error event.
         raise GatewayError(
-            "stream_truncated", f"The upstream stream broke: {failure.message or failure.rule}."
+            "stream_truncated", f"The upstream stream broke: {(failure.message or failure.rule).rstrip('.')}."
         )
 
     async def _not_a_stream(self) -> Failure:
