@@ -203,6 +203,17 @@ async def test_a_published_config_replaces_the_one_in_force_and_keeps_beliefs_an
 
 
 @in_virtual_time
+async def test_the_config_in_force_published_again_recompiles_nothing() -> None:
+    world = World()
+    before = world.follower.view
+    async with world.following():
+        await world.publish(CONFIG)
+        await world.write(SNAPSHOTS, "target:zzz", of_target("zzz"))
+        await world.until(lambda: world.follower.status().snapshots == 1)
+        assert world.follower.view.routes["code"] is before.routes["code"]
+
+
+@in_virtual_time
 async def test_a_file_whose_config_was_published_yields_to_the_newest_in_the_log() -> None:
     world = World(CONFIG)
     await world.publish(DEARER_A)

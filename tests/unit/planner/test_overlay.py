@@ -66,6 +66,14 @@ def test_a_settlement_of_an_attempt_never_started_changes_nothing() -> None:
     assert of(overlay) is NOTHING_LOCAL
 
 
+def test_an_attempt_in_a_pool_without_windows_leaves_nothing_behind() -> None:
+    overlay = Overlay("gw@1")
+    overlay.started(AttemptId("1"), A, P)
+    assert of(overlay) == LocalView(in_flight=1)
+    overlay.settled(AttemptId("1"), (), seq=4)
+    assert of(overlay) is NOTHING_LOCAL
+
+
 def test_uses_of_two_periods_are_kept_apart() -> None:
     overlay = Overlay("gw@1")
     overlay.started(AttemptId("1"), A, P, use(10, start_ns=1))
