@@ -104,6 +104,13 @@ async def test_a_name_without_address_fails_in_dns() -> None:
 
 
 @on_both_loops
+async def test_an_empty_answer_fails_in_dns() -> None:
+    async with client(lookup=lambda host, port: []) as upstream:
+        with pytest.raises(ResolveFailed, match="no address"):
+            await call(upstream, "http://api.example")
+
+
+@on_both_loops
 async def test_a_hanging_resolver_ends_at_the_connect_deadline_and_blocks_nobody_else() -> None:
     may_answer = threading.Event()
 
@@ -188,7 +195,11 @@ async def test_a_proxy_that_stalls_or_closes_is_a_failed_connect() -> None:
     async def closing(peer: Peer) -> None:
         await peer.head()
 
-    for script, timed_out in ((silent, True), (closing, False)):
+    async def resetting(peer: Peer) -> None:
+        await peer.head()
+        peer.reset()
+
+    for script, timed_out in ((silent, True), (closing, False), (resetting, False)):
         async with RawServer(script) as server:
             policy = OriginPolicy(proxy=Proxy.parse(f"http://127.0.0.1:{server.port}"))
             async with client(policy) as upstream:

@@ -24,6 +24,7 @@ from tidegate.events.config import Deadlines
 from tidegate.gateway.outbound.exchange import BUFFER_LIMIT_BYTES, UpstreamExchange
 from tidegate.gateway.outbound.faults import (
     ConnectFailed,
+    ConnectionLost,
     ExchangeCancelled,
     IdleTimeout,
     PoolExhausted,
@@ -348,3 +349,69 @@ async def test_a_prepared_target_does_not_show_its_credential() -> None:
         target = upstream.prepare("http://127.0.0.1:9/x?key=canary", [(b"authorization", b"Bearer canary")])
         assert "canary" not in repr(target)
         assert "127.0.0.1" in repr(target)
+
+
+@on_both_loops
+async def test_an_early_ring_of_the_timer_reaps_nothing_before_its_time() -> None:
+    async with RawServer(play(response(b"ok"))) as server, client(idle_s=0.3) as upstream:
+        loop = asyncio.get_running_loop()
+        await call(upstream, server.url, deadlines=Deadlines(header_s=0.05))
+        answered_at = loop.time()
+        await server.peers[0].over.wait()
+        assert loop.time() - answered_at >= 0.25
+
+
+@on_both_loops
+async def test_a_request_larger_than_any_buffer_is_sent_whole_and_its_connection_reused() -> None:
+    async with RawServer(play(response(b"ok"))) as server, client() as upstream:
+        for _ in range(2):
+            assert await call(upstream, server.url, b"x" * (8 * MIB)) == (200, b"ok")
+        assert len(server.peers) == 1
+        assert [len(request) > 8 * MIB for request in server.peers[0].requests] == [True, True]
+
+
+@on_both_loops
+async def test_two_readers_on_one_exchange_are_a_mistake_of_ours() -> None:
+    async with (
+        RawServer(stalled_after(OK + b"content-length: 5\r\n\r\n")) as server,
+        client() as upstream,
+    ):
+        exchange = await upstream.send(upstream.prepare(server.url))
+        first = asyncio.ensure_future(exchange.read())
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="two readers"):
+            await exchange.read()
+        exchange.cancel()
+        with pytest.raises(ExchangeCancelled):
+            await first
+
+
+@on_both_loops
+async def test_a_lost_stream_is_told_to_those_who_do_not_wait_too() -> None:
+    async with (
+        RawServer(play_then_close(OK + b"content-length: 5\r\n\r\nhel")) as server,
+        client() as upstream,
+    ):
+        exchange = await upstream.send(upstream.prepare(server.url))
+        while only(upstream).active:
+            await asyncio.sleep(0)
+        exchange.pause()
+        exchange.resume()
+        assert exchange.read_nowait() == b"hel"
+        with pytest.raises(ConnectionLost):
+            exchange.read_nowait()
+
+
+@on_both_loops
+async def test_caller_and_buffer_must_both_let_go_before_reading_goes_on() -> None:
+    body = b"x" * (4 * BUFFER_LIMIT_BYTES)
+    async with RawServer(play(response(body))) as server, client() as upstream:
+        exchange = await upstream.send(upstream.prepare(server.url))
+        while exchange.buffered_bytes <= BUFFER_LIMIT_BYTES:
+            await asyncio.sleep(0)
+        exchange.pause()
+        taken = len(exchange.read_nowait())
+        await asyncio.sleep(0.05)
+        assert exchange.buffered_bytes == 0
+        exchange.resume()
+        assert taken + len(await read_all(exchange)) == len(body)

@@ -169,6 +169,21 @@ async def test_closing_turns_waiters_and_newcomers_away() -> None:
     assert pool.stats().active == pool.stats().idle == 0
 
 
+@on_both_loops
+async def test_a_slot_granted_before_closing_is_not_dialed_in_after_it() -> None:
+    pool = pool_of(cap=1)
+    held = await pool.lease(inf)
+    held.pool = pool
+    waiting = asyncio.ensure_future(pool.lease(inf))
+    await asyncio.sleep(0)
+    pool.free_slot()
+    held.close()
+    await pool.close()
+    with pytest.raises(ConnectFailed):
+        await waiting
+    assert pool.stats().active == 0
+
+
 class PoolMachine(RuleBasedStateMachine):
     """Any order of asking, cancelling, dialing, failing, giving back and dying."""
 

@@ -94,6 +94,8 @@ class Dialer:
                 found = await self._resolver.addresses(host, port)
             except (OSError, UnicodeError) as exc:
                 raise ResolveFailed("host name did not resolve", "dns") from exc
+            if not found:
+                raise ResolveFailed("host name has no address", "dns")
         if proxy is None:
             return self._refuse_unless_any(found)
         refusals = [egress.address_refusal(found_, allow_private=proxy.allow_private) for found_ in found]
@@ -119,9 +121,7 @@ class Dialer:
         loop = asyncio.get_running_loop()
         name = None if self._tls is None else self._origin.host
         try:
-            transport, connection = await loop.create_connection(
-                make, sock=sock, ssl=self._tls, server_hostname=name
-            )
+            _, connection = await loop.create_connection(make, sock=sock, ssl=self._tls, server_hostname=name)
         except ssl.SSLCertVerificationError as exc:
             raise TlsFailed(f"certificate: {exc.verify_message}", "tls") from exc
         except ssl.SSLError as exc:
@@ -129,10 +129,6 @@ class Dialer:
         except OSError as exc:
             kind = ConnectFailed if self._tls is None else TlsFailed
             raise kind(f"handshake: {type(exc).__name__}", "connect" if self._tls is None else "tls") from exc
-        tls = transport.get_extra_info("ssl_object")
-        if tls is not None and tls.selected_alpn_protocol() not in (None, "http/1.1"):
-            connection.close()
-            raise TlsFailed("peer chose another protocol than http/1.1", "tls")
         return connection
 
 
@@ -154,7 +150,7 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
 def _allowed(found: list[str] | tuple[str, ...], refusals: list[str | None]) -> list[str]:
     allowed = [address for address, refusal in zip(found, refusals, strict=True) if refusal is None]
     if not allowed:
-        raise EgressRefused(f"address refused: {refusals[0] if refusals else 'none'}", "dns")
+        raise EgressRefused(f"address refused: {refusals[0]}", "dns")
     return allowed[:_MAX_ADDRESSES]
 
 
