@@ -1,8 +1,8 @@
 # mypy: untyped-calls-exclude=aiokafka
 """The Kafka adapter of the event log on a test broker, with topics of its own."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import itertools
+from dataclasses import replace
 
 from aiokafka.admin import AIOKafkaAdminClient
 
@@ -27,19 +27,35 @@ def kafka_settings(broker: Broker, **changes: object) -> KafkaSettings:
     return KafkaSettings(**{**values, **changes})  # type: ignore[arg-type]
 
 
-@asynccontextmanager
-async def kafka_event_log(
-    broker: Broker, settings: KafkaSettings | None = None
-) -> AsyncGenerator[KafkaEventLog]:
-    """An empty log. Further handles on the same log: `KafkaEventLog(settings)` with the settings given."""
-    settings = settings or kafka_settings(broker)
-    await apply_topics(settings)
-    log = KafkaEventLog(settings)
-    try:
-        yield log
-    finally:
-        await log.close()
-        await _delete_topics(settings)
+class KafkaTestLog:
+    """A log that starts empty. A call opens one more handle on it, as another process would; as a context
+    manager it gives one handle and removes the topics at the end."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.settings = settings
+        self._numbers = itertools.count()
+        self._handles: list[KafkaEventLog] = []
+
+    async def __call__(self) -> KafkaEventLog:
+        number = next(self._numbers)
+        if number == 0:
+            await apply_topics(self.settings)
+        handle = KafkaEventLog(replace(self.settings, client_id=f"{self.settings.client_id}-{number}"))
+        self._handles.append(handle)
+        return handle
+
+    async def __aenter__(self) -> KafkaEventLog:
+        return await self()
+
+    async def __aexit__(self, *_: object) -> None:
+        for handle in self._handles:
+            await handle.close()
+        await _delete_topics(self.settings)
+
+
+def kafka_event_log(broker: Broker, settings: KafkaSettings | None = None) -> KafkaTestLog:
+    """An empty log on `broker`, under a prefix that nobody else uses."""
+    return KafkaTestLog(settings or kafka_settings(broker))
 
 
 async def _delete_topics(settings: KafkaSettings) -> None:

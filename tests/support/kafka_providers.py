@@ -123,7 +123,10 @@ class LocalKafka:
     def open(self, nodes: int, folder: Path, skip: Callable[[str], NoReturn]) -> Generator[Broker]:
         kafka = Kafka(java=self.java, jars=ensure_jars(self.cache_dir, self.java))
         with KafkaCluster(kafka, folder, free_ports(nodes)) as cluster:
-            yield Broker(cluster.bootstrap, self.label, skip, cluster, self.capabilities)
+            try:
+                yield Broker(cluster.bootstrap, self.label, skip, cluster, self.capabilities)
+            finally:
+                cluster.kill_all()  # nobody needs its data: an orderly stop would only take longer
         for data in folder.glob("node-*/data"):  # what stays is small: settings and logs
             shutil.rmtree(data)
 

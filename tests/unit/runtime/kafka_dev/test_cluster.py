@@ -40,7 +40,7 @@ def test_a_folder_of_one_node_is_not_opened_as_three(tmp_path: Path) -> None:
 
 
 def test_a_suspended_process_still_hears_the_request_to_end(sleeper: ServerProcess) -> None:
-    sleeper.send(signal.SIGSTOP)
+    sleeper.suspend()
     sleeper.ask_to_end()
     assert sleeper.ended_within(30)
     assert sleeper.exit_code() == -signal.SIGTERM

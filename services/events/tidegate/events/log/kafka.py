@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPlace
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from aiokafka.structs import RecordMetadata
 
 from tidegate.events.errors import AckUnknown, Fenced, LogUnavailable
 from tidegate.events.log.kafka_consumer import consumer_of, offsets_of, scan, start
-from tidegate.events.log.kafka_producer import Entry, NothingSent, Session, batches_of
+from tidegate.events.log.kafka_producer import Entry, Session, batches_of, check_sizes
 from tidegate.events.log.kafka_reader import KafkaReader
 from tidegate.events.log.kafka_settings import KafkaSettings
 from tidegate.events.log.kafka_topics import history_name, is_copied, latest_name
@@ -18,6 +19,9 @@ from tidegate.events.log.kafka_writer import KafkaWriter
 from tidegate.events.log.places import latest_topic, partitions_asked, role_of, topic_at
 from tidegate.events.log.port import Outgoing, Record, TopicPartition
 from tidegate.events.topics import BY_NAME
+
+# With nothing handed over these say nothing about the producer, which others may be using.
+_BEFORE_SENDING = (TimeoutError, KafkaTimeoutError, UnknownTopicOrPartitionError)
 
 
 class KafkaEventLog:
@@ -39,6 +43,7 @@ class KafkaEventLog:
     async def append(self, records: Sequence[Outgoing]) -> None:
         """Append a batch; see `EventLog.append`."""
         role_of(records)
+        check_sizes(records)
         self._check()
         if any(is_copied(BY_NAME[record.topic]) for record in records):
             await self._append_pairs(records)
@@ -98,14 +103,15 @@ class KafkaEventLog:
         session = await self._idempotent_session()
         prefix = self._settings.prefix
         batches = batches_of(session, (Entry(history_name(BY_NAME[r.topic], prefix), r) for r in records))
+        acks: list[asyncio.Future[RecordMetadata]] = []
         try:
             async with asyncio.timeout(self._settings.ack_deadline_s):
-                await session.send(batches)
-        except NothingSent as error:
-            await self._drop_session(session)
-            raise LogUnavailable(f"Kafka takes no records: {error}") from error
+                await session.send(batches, acks)
         except (KafkaError, TimeoutError) as error:
-            await self._drop_session(session)
+            if acks or not isinstance(error, _BEFORE_SENDING):
+                await self._drop_session(session)
+            if not acks:
+                raise LogUnavailable(f"Kafka takes no records: {error!r}") from error
             raise AckUnknown(f"no acknowledgement of {len(records)} records: {error!r}") from error
 
     async def _append_pairs(self, records: Sequence[Outgoing]) -> None:

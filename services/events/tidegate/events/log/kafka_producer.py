@@ -3,6 +3,7 @@
 
 import asyncio
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -49,6 +50,7 @@ class Session:
             transaction_timeout_ms=int(settings.transaction_timeout_s * 1_000),
         )
         self._owed: set[asyncio.Future[RecordMetadata]] = set()
+        self._turns: defaultdict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def start(self, deadline_s: float) -> None:
         """Connect; fences the predecessor of a transactional id. Raises LogUnavailable."""
@@ -62,15 +64,17 @@ class Session:
             await self.drop()
             raise
 
-    async def send(self, batches: Sequence[Batch]) -> list[RecordMetadata]:
-        """Send batches, in their order per partition, and wait for all.
+    async def send(
+        self, batches: Sequence[Batch], acks: list[asyncio.Future[RecordMetadata]] | None = None
+    ) -> list[RecordMetadata]:
+        """Send batches, in their order per partition, and wait for all. Raises KafkaError when one fails.
 
-        Raises KafkaError when one fails, `NothingSent` when none was handed over.
+        `acks` receives an item for each batch that was handed over: none, and nothing can have been sent.
         """
-        acks: list[asyncio.Future[RecordMetadata]] = []
+        acks = [] if acks is None else acks
         try:
             for batch in batches:
-                acks.append(await self._hand_over(batch, first=not acks))
+                acks.append(await self._hand_over(batch))
             results = await asyncio.gather(*acks, return_exceptions=True)
         finally:
             for ack in acks:
@@ -78,13 +82,12 @@ class Session:
                 self._owed.discard(ack)
         return [_delivered(result) for result in results]
 
-    async def _hand_over(self, batch: Batch, *, first: bool) -> asyncio.Future[RecordMetadata]:
-        try:
+    async def _hand_over(self, batch: Batch) -> asyncio.Future[RecordMetadata]:
+        # In turn: aiokafka wakes all that wait for a place in its queue and counts their time several times.
+        async with self._turns[batch.topic, batch.partition]:
             ack: asyncio.Future[RecordMetadata] = await self.producer.send_batch(
                 batch.builder, batch.topic, partition=batch.partition
             )
-        except KafkaError as error:
-            raise (NothingSent(repr(error)) if first else error) from error
         self._owed.add(ack)
         return ack
 
@@ -114,10 +117,6 @@ def _hush(producer: Any) -> None:
             waiter.exception()
 
 
-class NothingSent(KafkaError):
-    """The first batch of a call was not accepted for sending."""
-
-
 def _delivered(result: RecordMetadata | BaseException) -> RecordMetadata:
     if isinstance(result, KafkaError):
         raise result
@@ -128,15 +127,20 @@ def _delivered(result: RecordMetadata | BaseException) -> RecordMetadata:
     return result
 
 
+def check_sizes(records: Iterable[Outgoing]) -> None:
+    """Raises Refused for a record that no broker would take."""
+    for record in records:
+        size = len(record.key) + len(record.value or b"")
+        if size > _RECORD_BYTES_MAX:
+            raise Refused(f"a record of {size} bytes for {record.topic}; at most {_RECORD_BYTES_MAX} fit")
+
+
 def batches_of(session: Session, entries: Iterable[Entry]) -> list[Batch]:
-    """Entries cut into batches, in order per partition. Raises Refused for a record no broker would take."""
+    """Entries cut into batches, in order per partition."""
     batches: list[Batch] = []
     open_batches: dict[tuple[str, int], Batch] = {}
     for entry in entries:
         _, partition, key, value = entry.record
-        size = len(key) + len(value or b"")
-        if size > _RECORD_BYTES_MAX:
-            raise Refused(f"a record of {size} bytes for {entry.topic}; at most {_RECORD_BYTES_MAX} fit")
         where = (entry.topic, partition)
         batch = open_batches.get(where)
         row = {"timestamp": None, "key": key, "value": value, "headers": list(entry.headers)}

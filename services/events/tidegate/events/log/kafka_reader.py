@@ -11,6 +11,7 @@ from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRange
 from tidegate.events.errors import LogCorrupt, LogUnavailable, Refused
 from tidegate.events.log.kafka_consumer import consumer_of, offsets_of, record_of, start
 from tidegate.events.log.kafka_settings import KafkaSettings
+from tidegate.events.log.kafka_silence import Silence
 from tidegate.events.log.kafka_topics import history_name
 from tidegate.events.log.places import topic_at
 from tidegate.events.log.port import Record, TopicPartition
@@ -27,8 +28,7 @@ class KafkaReader:
             for where in begin
         }
         self._consumer: AIOKafkaConsumer | None = None
-        self._quiet_since_s: float | None = None
-        self._heard: dict[KafkaPlace, int | None] = {}
+        self._silence: Silence[KafkaPlace] = Silence(settings.stalled_s)
 
     async def poll(self, max_records: int = 5_000, timeout_s: float = 0.0) -> Sequence[Record]:
         """Next records; see `Reader.poll`. A position below the oldest kept record moves up to it; one
@@ -49,7 +49,13 @@ class KafkaReader:
         records = [
             record_of(message, self._places[place]) for place, part in batches.items() for message in part
         ]
-        self._notice_silence(consumer, quiet=not records)
+        heard = {place: consumer.last_poll_timestamp(place) for place in self._places} if not records else {}
+        mute = self._silence.mute(asyncio.get_running_loop().time(), heard)
+        if mute:
+            raise LogUnavailable(
+                f"no broker has answered for {mute[0].topic}/{mute[0].partition} and {len(mute) - 1} other"
+                f" partitions in {self._settings.stalled_s:.0f} s"
+            )
         return records
 
     def positions(self) -> Mapping[TopicPartition, int]:
@@ -90,21 +96,3 @@ class KafkaReader:
                     " lost, or it is a position of another log"
                 )
             self.seek(self._places[place], begin)
-
-    def _notice_silence(self, consumer: AIOKafkaConsumer, *, quiet: bool) -> None:
-        """aiokafka waits for a lost broker without a word: while nothing comes, every partition must at
-        least be answered for."""
-        now_s = asyncio.get_running_loop().time()
-        if quiet and self._quiet_since_s is not None:
-            if now_s - self._quiet_since_s < self._settings.stalled_s:
-                return
-            mute = [p for p, heard in self._heard.items() if consumer.last_poll_timestamp(p) == heard]
-            self._quiet_since_s = None
-            if mute:
-                raise LogUnavailable(
-                    f"no broker has answered for {mute[0].topic}/{mute[0].partition} and {len(mute) - 1} other"
-                    f" partitions in {self._settings.stalled_s:.0f} s"
-                )
-        self._quiet_since_s = now_s if quiet else None
-        if quiet:
-            self._heard = {place: consumer.last_poll_timestamp(place) for place in self._places}

@@ -10,7 +10,7 @@ from aiokafka.errors import IllegalOperation, KafkaError, ProducerFenced, for_co
 from aiokafka.protocol.commit import OffsetFetchRequest
 
 from tidegate.events.errors import AckUnknown, Fenced, LogUnavailable
-from tidegate.events.log.kafka_producer import Entry, Session, batches_of
+from tidegate.events.log.kafka_producer import Entry, Session, batches_of, check_sizes
 from tidegate.events.log.kafka_settings import RETRY_BACKOFF_MS, KafkaSettings
 from tidegate.events.log.kafka_topics import history_name, is_copied, latest_name, origin
 from tidegate.events.log.places import role_of, topic_at
@@ -65,6 +65,7 @@ class KafkaWriter:
     ) -> None:
         """Append and store positions in one Kafka transaction (25–45 ms whatever its size)."""
         role_of(records)
+        check_sizes(records)
         if self._ended is not None:
             raise (Fenced if self._ended == "fenced" else LogUnavailable)(
                 f"the writer {self._name} is {self._ended}: open a new one"
@@ -73,20 +74,25 @@ class KafkaWriter:
             return
         # All of them every time: the broker forgets positions that are not renewed for too long.
         stored = {**self._positions, **(positions or {})}
-        await self._transact(records, stored)
+        prefix = self._settings.prefix
+        await self._transact(
+            records,
+            {KafkaPlace(history_name(topic_at(w), prefix), w.partition): p for w, p in stored.items()},
+        )
         self._positions = stored
 
     async def close(self) -> None:
         """Disconnect; an open transaction is left to time out or to be aborted by the next writer."""
         await self._end("closed")
 
-    async def _transact(self, records: Sequence[Outgoing], positions: Mapping[TopicPartition, int]) -> None:
+    async def _transact(self, records: Sequence[Outgoing], offsets: Mapping[KafkaPlace, int]) -> None:
         decided = False
         try:
             async with asyncio.timeout(self._settings.ack_deadline_s):
                 await self._session.producer.begin_transaction()
                 await self._put(records)
-                await self._put_positions(positions)
+                if offsets:
+                    await self._session.producer.send_offsets_to_transaction(offsets, self._name)
                 decided = True
                 await self._session.producer.commit_transaction()
         except ProducerFenced as error:
@@ -115,14 +121,6 @@ class KafkaWriter:
             for index, record in enumerate(batch.records)
         ]
         await self._session.send(batches_of(self._session, copies))
-
-    async def _put_positions(self, positions: Mapping[TopicPartition, int]) -> None:
-        offsets = {
-            KafkaPlace(history_name(topic_at(where), self._settings.prefix), where.partition): position
-            for where, position in positions.items()
-        }
-        if offsets:
-            await self._session.producer.send_offsets_to_transaction(offsets, self._name)
 
     async def _stored_positions(self) -> dict[TopicPartition, int]:
         # By hand: aiokafka's admin client takes a coordinator's refusal for "no positions".

@@ -1,7 +1,6 @@
 """One Kafka node: its folder, its settings, its process."""
 
 import shutil
-import signal
 from pathlib import Path
 
 from tidegate.runtime.kafka_dev.errors import DevKafkaError
@@ -57,12 +56,7 @@ class Node:
 
     def check(self) -> None:
         """Raise DevKafkaError unless the process runs."""
-        if self._process is None:
-            raise DevKafkaError(f"node {self.node_id} is not running")
-        code = self._process.exit_code()
-        if code is not None:
-            tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-12:])
-            raise DevKafkaError(f"node {self.node_id} ended with exit code {code}:\n{tail}")
+        self._running()
 
     def ask_to_stop(self) -> None:
         """Let it end in order (SIGTERM): it hands over its leaders first. Returns at once."""
@@ -84,11 +78,11 @@ class Node:
 
     def suspend(self) -> None:
         """Let it hang (SIGSTOP): connections stay open and nothing answers."""
-        self._signal(signal.SIGSTOP)
+        self._running().suspend()
 
     def resume(self) -> None:
         """Let a suspended node go on."""
-        self._signal(signal.SIGCONT)
+        self._running().resume()
 
     def wipe(self) -> None:
         """Lose the disk: delete all data of an ended node and format it anew."""
@@ -97,10 +91,14 @@ class Node:
         shutil.rmtree(self._settings.log_dir)
         self.format()
 
-    def _signal(self, number: signal.Signals) -> None:
-        self.check()
-        if self._process is not None:
-            self._process.send(number)
+    def _running(self) -> ServerProcess:
+        if self._process is None:
+            raise DevKafkaError(f"node {self.node_id} is not running")
+        code = self._process.exit_code()
+        if code is not None:
+            tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-12:])
+            raise DevKafkaError(f"node {self.node_id} ended with exit code {code}:\n{tail}")
+        return self._process
 
     @property
     def _properties(self) -> Path:

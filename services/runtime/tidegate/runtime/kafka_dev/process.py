@@ -1,5 +1,6 @@
 """One Kafka JVM as a child process that cannot outlive us, and the command lines it runs with."""
 
+import os
 import signal
 import subprocess
 from dataclasses import dataclass
@@ -79,13 +80,19 @@ class ServerProcess:
         """None while it runs."""
         return self._server.poll()
 
-    def send(self, number: signal.Signals) -> None:
-        self._server.send_signal(number)
+    def suspend(self) -> None:
+        """SIGSTOP, and wait until every thread stands still."""
+        self._send(signal.SIGSTOP)
+        os.waitpid(self._server.pid, os.WUNTRACED)
+
+    def resume(self) -> None:
+        """Let a suspended process go on."""
+        self._send(signal.SIGCONT)
 
     def ask_to_end(self) -> None:
         """SIGTERM; a suspended process is woken, or it would never see it."""
         for number in (signal.SIGCONT, signal.SIGTERM):
-            self.send(number)
+            self._send(number)
 
     def ended_within(self, wait_s: float) -> bool:
         """Wait for the end; whether it came."""
@@ -101,6 +108,9 @@ class ServerProcess:
         self._server.kill()
         self._server.wait()
         self._dismiss()
+
+    def _send(self, number: signal.Signals) -> None:
+        self._server.send_signal(number)
 
     def _dismiss(self) -> None:
         self._watchdog.kill()

@@ -77,6 +77,8 @@ _FAST_TO_START = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "auto.create.topics.enable": "false",
+    # Two of these files are made ahead for each of hundreds of partitions.
+    "log.index.size.max.bytes": str(256 << 10),
 }
 _FAITHFUL = {
     # Longer than any topic is kept: a writer that was away for long still finds where it stood.
