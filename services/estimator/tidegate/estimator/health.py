@@ -1,0 +1,96 @@
+"""Is a target well? A Beta posterior of the error rate that forgets by request and by time, and a CUSUM."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.estimator.beta import beta_cdf, beta_quantile
+from tidegate.estimator.columns import BoolArray, Columns, FloatArray, IntArray, milliseconds
+
+ERRORS, SUCCESSES, CUSUM, THROTTLED, EVIDENCE, AT_MS = range(6)
+
+PRIOR_ERRORS, PRIOR_SUCCESSES = 0.2, 9.8
+_HALF_LIFE_REQUESTS = 60.0
+_HALF_LIFE_MS = 600_000.0
+_KEEP = 0.5 ** (1.0 / _HALF_LIFE_REQUESTS)
+_HEALTHY_RATE, _SICK_RATE = 0.01, 0.15
+_STEP_ERROR = float(np.log(_SICK_RATE / _HEALTHY_RATE))
+_STEP_SUCCESS = float(np.log((1.0 - _SICK_RATE) / (1.0 - _HEALTHY_RATE)))
+SUSPICION = 7.0
+_KEEP_AT_ALARM = 0.6
+_BOUND = 0.05
+EJECT_LIMIT = 0.05
+"""A target is ejected when its error rate exceeds this with 95 % belief."""
+
+
+class HealthBelief(NamedTuple):
+    """Per target."""
+
+    success_mean: FloatArray
+    success_var: FloatArray
+    success_lower: FloatArray
+    """5 % point of the success rate: what viability may count on."""
+    error_lower: FloatArray
+    """5 % point of the error rate: what ejection needs to see above its limit."""
+    ejected: BoolArray
+    suspected: BoolArray
+    """CUSUM alarm: a change from 1 % to 15 % errors is likelier than not; probe, do not eject."""
+    throttled: FloatArray
+    """Refusals for quota, forgetting with 10 minutes half-life; not ill health."""
+    prior: BoolArray
+
+
+class Health(Columns):
+    """Evidence beyond the prior, with a half-life of 60 requests and of 10 minutes."""
+
+    FIELDS = ("errors", "successes", "cusum", "throttled", "evidence", "at_ms")
+    PRIOR = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+    def observe(self, idx: IntArray, ts_ns: IntArray, error: BoolArray, quota: BoolArray) -> None:
+        """One outcome per target. `quota` marks refusals for quota or rate (429): they count as throttling and
+        leave error rate and CUSUM alone, whatever `error` says."""
+        block = self.take(idx)
+        at_ms = milliseconds(ts_ns)
+        _forget_time(block, at_ms)
+        block[AT_MS] = np.maximum(block[AT_MS], at_ms)
+        judged = ~quota
+        keep = np.where(judged, _KEEP, 1.0)
+        block[ERRORS] = block[ERRORS] * keep + (judged & error)
+        block[SUCCESSES] = block[SUCCESSES] * keep + (judged & ~error)
+        step = np.where(error, _STEP_ERROR, _STEP_SUCCESS)
+        # Capped at twice the alarm, so that recovery takes at most some fifty successes.
+        moved = np.clip(block[CUSUM] + step, 0.0, 2.0 * SUSPICION)
+        alarm = judged & (block[CUSUM] < SUSPICION) & (moved >= SUSPICION)
+        # Successes from before the change say little about now: the Beta bound then needs 34 requests at 20 %
+        # errors instead of 53, for one false ejection a week at one request a second.
+        block[SUCCESSES] *= np.where(alarm, _KEEP_AT_ALARM, 1.0)
+        block[CUSUM] = np.where(judged, moved, block[CUSUM])
+        block[THROTTLED] += quota
+        block[EVIDENCE] += judged
+        self.put(idx, block)
+
+    def belief(self, idx: IntArray, now_ns: int, limit: float = EJECT_LIMIT) -> HealthBelief:
+        """What is believed at `now_ns`; the state is unchanged. `limit` is the error rate that ejects."""
+        block = self.take(idx)
+        _forget_time(block, np.full(idx.size, float(now_ns // 1_000_000)))
+        bad, good = block[ERRORS] + PRIOR_ERRORS, block[SUCCESSES] + PRIOR_SUCCESSES
+        total = bad + good
+        mean = good / total
+        return HealthBelief(
+            success_mean=mean,
+            success_var=mean * (1.0 - mean) / (total + 1.0),
+            success_lower=beta_quantile(_BOUND, good, bad),
+            error_lower=beta_quantile(_BOUND, bad, good),
+            ejected=beta_cdf(np.full(idx.size, limit), bad, good) < _BOUND,
+            suspected=block[CUSUM] >= SUSPICION,
+            throttled=block[THROTTLED],
+            prior=block[EVIDENCE] == 0,
+        )
+
+
+def _forget_time(block: FloatArray, at_ms: FloatArray) -> None:
+    elapsed = np.where(block[AT_MS] > 0, np.maximum(at_ms - block[AT_MS], 0.0), 0.0)
+    keep = np.exp2(-elapsed / _HALF_LIFE_MS)
+    block[ERRORS] *= keep
+    block[SUCCESSES] *= keep
+    block[THROTTLED] *= keep

@@ -1,0 +1,223 @@
+"""What the estimator holds: subjects by name, one table per model, and the rows that survive a restart.
+
+A row is folded from exactly one partition. `fold` changes the state, `publish` only reads it.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from tidegate.estimator.columns import IntArray
+from tidegate.estimator.consumption import Consumption
+from tidegate.estimator.health import Health
+from tidegate.estimator.price_filter import PriceFilter
+from tidegate.estimator.rate_filter import RateFilter
+from tidegate.estimator.shadow_price import ValueSketch
+from tidegate.estimator.windows import WindowLedger
+from tidegate.events.snapshots import pool_subject, target_subject
+from tidegate.events.types import Cause, PoolId, TargetId, WindowId
+
+FOLD_VERSION = 1
+CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
+"""Token classes, in the order of a target's five price series."""
+UNLISTED = -1
+
+
+class Cooldown(msgspec.Struct, array_like=True):
+    """A closed target or pool: failures in a row, until when (None: open), why; -1 = until an operator acts."""
+
+    strikes: int = 0
+    until_ns: int | None = None
+    cause: Cause | None = None
+
+
+class WindowRow(msgspec.Struct, omit_defaults=True):
+    """A quota window's state."""
+
+    id: WindowId
+    duration_ns: int
+    first_request: bool
+    status: int
+    ledger: list[int]
+    use: list[float]
+    demand: list[float]
+    sketch: list[float]
+
+
+class Row(msgspec.Struct, omit_defaults=True):
+    """State of one subject as it stands in `state.v1`. `version` is that of its last snapshot."""
+
+    fold: int
+    subject: str
+    version: int
+    cooldown: Cooldown
+    health: list[float] = []
+    ttft: list[float] = []
+    speed: list[float] = []
+    length: list[float] = []
+    prices: list[list[float]] = []
+    windows: list[WindowRow] = []
+
+
+class Window(msgspec.Struct):
+    """A window's place among the tables; `status` is the last published UVI status code."""
+
+    pool: int
+    id: WindowId
+    duration_ns: int
+    first_request: bool
+    status: int = 0
+
+
+class StateVersionUnknown(Exception):
+    """A stored row has a fold version this build cannot read: rebuild from the log."""
+
+
+class State:
+    """Beliefs about every target, pool and window seen so far."""
+
+    def __init__(self) -> None:
+        self.targets: dict[TargetId, int] = {}
+        self.target_partition: list[int] = []
+        self.target_cooldown: list[Cooldown] = []
+        self.target_version: list[int] = []
+        self.list_price: list[list[int]] = []
+        self.pools: dict[PoolId, int] = {}
+        self.pool_partition: list[int] = []
+        self.pool_cooldown: list[Cooldown] = []
+        self.pool_version: list[int] = []
+        self.pool_windows: list[list[int]] = []
+        self.windows: dict[tuple[int, WindowId], int] = {}
+        self.window: list[Window] = []
+        self.health = Health()
+        self.ttft = RateFilter()
+        self.speed = RateFilter()
+        self.length = RateFilter()
+        self.prices = PriceFilter()
+        self.ledger = WindowLedger()
+        self.use = Consumption()
+        self.demand = Consumption()
+        self.sketch = ValueSketch()
+
+    def target(self, target: TargetId, partition: int) -> int:
+        """Index of a target, made at first sight."""
+        index = self.targets.get(target)
+        if index is None:
+            index = self.targets[target] = len(self.targets)
+            self.target_partition.append(partition)
+            self.target_cooldown.append(Cooldown())
+            self.target_version.append(0)
+            self.list_price.append([UNLISTED] * len(CLASSES))
+            for table in (self.health, self.ttft, self.speed, self.length):
+                table.ensure(index + 1)
+            self.prices.ensure((index + 1) * len(CLASSES))
+        return index
+
+    def pool(self, pool: PoolId, partition: int) -> int:
+        """Index of a pool, made at first sight."""
+        index = self.pools.get(pool)
+        if index is None:
+            index = self.pools[pool] = len(self.pools)
+            self.pool_partition.append(partition)
+            self.pool_cooldown.append(Cooldown())
+            self.pool_version.append(0)
+            self.pool_windows.append([])
+        return index
+
+    def window_of(self, pool: int, window: WindowId, duration_ns: int, *, first_request: bool) -> int:
+        """Index of a pool's window, made at first sight; its duration stays for life."""
+        key = (pool, window)
+        index = self.windows.get(key)
+        if index is None:
+            index = self.windows[key] = len(self.window)
+            self.window.append(Window(pool, window, duration_ns, first_request))
+            self.pool_windows[pool].append(index)
+            for table in (self.ledger, self.use, self.demand, self.sketch):
+                table.ensure(index + 1)
+            width: IntArray = np.array([duration_ns], dtype=np.int64)
+            place: IntArray = np.array([index], dtype=np.int64)
+            self.use.open_series(place, width)
+            self.demand.open_series(place, width)
+        return index
+
+    def target_row(self, target: TargetId) -> Row:
+        """The stored state of a target."""
+        i = self.targets[target]
+        first = i * len(CLASSES)
+        return Row(
+            fold=FOLD_VERSION,
+            subject=target_subject(target),
+            version=self.target_version[i],
+            cooldown=self.target_cooldown[i],
+            health=self.health.row(i),
+            ttft=self.ttft.row(i),
+            speed=self.speed.row(i),
+            length=self.length.row(i),
+            prices=[self.prices.row(first + c) for c in range(len(CLASSES))],
+        )
+
+    def pool_row(self, pool: PoolId) -> Row:
+        """The stored state of a pool with its windows."""
+        i = self.pools[pool]
+        return Row(
+            fold=FOLD_VERSION,
+            subject=pool_subject(pool),
+            version=self.pool_version[i],
+            cooldown=self.pool_cooldown[i],
+            windows=[self._window_row(w) for w in self.pool_windows[i]],
+        )
+
+    def _window_row(self, w: int) -> WindowRow:
+        window = self.window[w]
+        return WindowRow(
+            id=window.id,
+            duration_ns=window.duration_ns,
+            first_request=window.first_request,
+            status=window.status,
+            ledger=self.ledger.row(w),
+            use=self.use.row(w),
+            demand=self.demand.row(w),
+            sketch=self.sketch.row(w),
+        )
+
+    def load(self, row: Row, partition: int) -> None:
+        """Restore one stored row. Raises StateVersionUnknown."""
+        if row.fold != FOLD_VERSION:
+            raise StateVersionUnknown(
+                f"state of {row.subject} has fold version {row.fold}, this build folds version {FOLD_VERSION}:"
+                " rebuild the estimator's state from the log"
+            )
+        kind, _, name = row.subject.partition(":")
+        if kind == "target":
+            self._load_target(row, self.target(TargetId(name), partition))
+        else:
+            self._load_pool(row, self.pool(PoolId(name), partition))
+
+    def _load_target(self, row: Row, i: int) -> None:
+        self.target_version[i] = row.version
+        self.target_cooldown[i] = row.cooldown
+        self.health.load(i, row.health)
+        self.ttft.load(i, row.ttft)
+        self.speed.load(i, row.speed)
+        self.length.load(i, row.length)
+        place = PriceFilter.FIELDS.index("list_price")
+        for c, numbers in enumerate(row.prices):
+            self.prices.load(i * len(CLASSES) + c, numbers)
+            self.list_price[i][c] = int(numbers[place])
+
+    def _load_pool(self, row: Row, i: int) -> None:
+        self.pool_version[i] = row.version
+        self.pool_cooldown[i] = row.cooldown
+        for stored in row.windows:
+            w = self.window_of(i, stored.id, stored.duration_ns, first_request=stored.first_request)
+            self.window[w].status = stored.status
+            self.ledger.load(w, stored.ledger)
+            self.use.load(w, stored.use)
+            self.demand.load(w, stored.demand)
+            self.sketch.load(w, stored.sketch)
+
+
+def indexes(numbers: Iterable[int]) -> IntArray:
+    """Table indexes as the models take them."""
+    return np.fromiter(numbers, dtype=np.int64)
