@@ -2,7 +2,7 @@
 
 import httptools
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate.gateway import refusals
@@ -10,6 +10,7 @@ from tidegate.gateway.refusals import Refusal
 from tidegate.gateway.request_head import Fields, RequestHead, read_head
 from tidegate.gateway.server_limits import ServerLimits
 
+FAIR = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LIMITS = ServerLimits()
 HOST = (b"host", b"gateway.test:8080")
 
@@ -117,6 +118,7 @@ def test_other_targets_are_refused(target: bytes) -> None:
     assert read(target=target) == refusals.TARGET_INVALID
 
 
+@FAIR
 @given(st.lists(st.sampled_from([b"a", b"a.b:1", b"[::1]", b"a b", b"", b"a/", b"a@b", b"a:b"]), max_size=3))
 def test_exactly_one_valid_host_passes(hosts: list[bytes]) -> None:
     head = read_head(b"GET", "1.1", b"/", [(b"host", host) for host in hosts], LIMITS)
@@ -136,6 +138,7 @@ class _Fields:
         self.fields.append((name.lower(), value))
 
 
+@FAIR
 @given(st.binary(max_size=80), st.binary(max_size=40))
 def test_hostile_bytes_give_a_head_or_a_refusal_and_never_an_error(target: bytes, value: bytes) -> None:
     sink = _Fields()

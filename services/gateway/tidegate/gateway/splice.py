@@ -1,0 +1,135 @@
+"""Edits of a JSON request body at parsed byte offsets: every other byte stays as the client sent it; pure."""
+
+import re
+
+import msgspec
+import orjson
+
+Span = tuple[int, int]
+Edit = tuple[int, int, bytes]
+_Values = dict[str, msgspec.Raw]
+
+_values = msgspec.json.Decoder(_Values)
+_names = msgspec.json.Decoder(str)
+_STRING = rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")'
+_COLON = re.compile(rb"[ \t\r\n]*+:[ \t\r\n]*+")
+_KEY = re.compile(rb"[ \t\r\n]*+" + _STRING + _COLON.pattern)
+_NEXT = re.compile(rb"[ \t\r\n]*+([,}])")
+_ESCAPED_LETTER = re.compile(rb"\\u00[567]")
+_TWICE = "a name occurs twice"
+FIND_BELOW_BYTES = 8192
+"""Below, searching the document for one name is cheaper than walking all its top-level names."""
+
+
+class SpliceRefused(ValueError):
+    """The body cannot be edited safely; the text says why and is safe to show."""
+
+
+def with_model(body: bytes, model: str) -> bytes:
+    """`body` with its top-level `model` replaced. Raises SpliceRefused."""
+    return rewritten(body, model, include_usage=False)
+
+
+def with_usage_included(body: bytes) -> bytes:
+    """`body` with `stream_options.include_usage` true. Raises SpliceRefused."""
+    start, end, text = _usage_edit(body, _decode(body))
+    return b"%b%b%b" % (body[:start], text, body[end:])
+
+
+def rewritten(body: bytes, model: str, *, include_usage: bool) -> bytes:
+    """Both edits with one scan.
+
+    `model` or `stream_options` twice on the top level (or `include_usage` within) is refused: two readers of
+    such a body may each see another value. Raises SpliceRefused.
+    """
+    values = _decode(body)
+    value = values.get("model")
+    if value is None or memoryview(value)[0] != 0x22:
+        raise SpliceRefused("`model` must be a string")
+    start, end = _locate(body, values, "model")
+    first: Edit = (start, end, orjson.dumps(model))
+    if not include_usage:
+        return b"%b%b%b" % (body[:start], first[2], body[end:])
+    second = _usage_edit(body, values)
+    if second[0] < first[0]:
+        first, second = second, first
+    return b"%b%b%b%b%b" % (
+        body[: first[0]],
+        first[2],
+        body[first[1] : second[0]],
+        second[2],
+        body[second[1] :],
+    )
+
+
+def _usage_edit(body: bytes, values: _Values) -> Edit:
+    """The edit that makes `stream_options.include_usage` true."""
+    if "stream_options" not in values:
+        at = body.rindex(b"}")
+        return at, at, (b"," if values else b"") + b'"stream_options":{"include_usage":true}'
+    start, end = _locate(body, values, "stream_options")
+    options = body[start:end]
+    if options == b"null":
+        return start, end, b'{"include_usage":true}'
+    if options[:1] != b"{":
+        raise SpliceRefused("`stream_options` must be an object")
+    inner = _decode(options)
+    if "include_usage" not in inner:
+        return start + 1, start + 1, b'"include_usage":true' + (b"," if inner else b"")
+    value = _locate(options, inner, "include_usage")
+    return start + value[0], start + value[1], b"true"
+
+
+def _decode(document: bytes) -> _Values:
+    """Raw values of a JSON object by name, found at C speed; of equal names the last."""
+    try:
+        return _values.decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SpliceRefused("the body is not a JSON object") from error
+
+
+def _locate(document: bytes, values: _Values, name: str) -> Span:
+    """Byte span of the value of a top-level name that `values` has.
+
+    A name in quotes cannot occur inside a JSON string (there its quotes are escaped). So when the document
+    has it exactly once, and no letter is spelled as an escape, that is the place. Else the names are walked.
+    """
+    if len(document) < FIND_BELOW_BYTES:
+        token = b'"%b"' % name.encode()
+        at = document.find(token)
+        if at >= 0 and document.find(token, at + 1) < 0 and not _has_escaped_letter(document):
+            colon = _COLON.match(document, at + len(token))
+            if colon is not None:
+                return colon.end(), colon.end() + len(values[name])
+    return _walk(document, values)[name]
+
+
+def _has_escaped_letter(document: bytes) -> bool:
+    return b"\\u00" in document and _ESCAPED_LETTER.search(document) is not None
+
+
+def _walk(document: bytes, values: _Values) -> dict[str, Span]:
+    """Spans of all top-level values, from their known lengths.
+
+    The walk proves every offset: a name that occurs twice does not fit, because only its last value is known.
+    """
+    spans: dict[str, Span] = {}
+    at = document.index(b"{") + 1
+    separator = b","
+    while separator == b",":
+        key = _KEY.match(document, at)
+        if key is None:
+            raise SpliceRefused(_TWICE)
+        name, start = _names.decode(key[1]), key.end()
+        value = values.get(name)
+        if value is None or name in spans or not document.startswith(value, start):
+            raise SpliceRefused(_TWICE)
+        end = start + len(value)
+        spans[name] = (start, end)
+        following = _NEXT.match(document, end)
+        if following is None:
+            raise SpliceRefused(_TWICE)
+        separator, at = following[1], following.end()
+    if len(spans) != len(values):
+        raise SpliceRefused(_TWICE)
+    return spans
