@@ -89,3 +89,13 @@ def test_the_end_of_anthropics_output_count_is_cumulative_not_a_sum() -> None:
 )
 def test_openai_writes_durations_as_its_headers_do(duration_s: float, text: str) -> None:
     assert span(duration_s) == text
+
+
+def test_shown_reasoning_and_a_tool_are_parts_of_a_whole_answer_in_both_dialects() -> None:
+    made = answer(20, 4, tool="look")
+    choice = orjson.loads(OpenAiWire().whole(made))["choices"][0]
+    assert (choice["message"]["reasoning_content"], choice["message"]["content"]) == (made.reasoning, None)
+    assert choice["message"]["tool_calls"][0]["function"] == {"name": "look", "arguments": made.text}
+    thinking, tool = orjson.loads(AnthropicWire().whole(made))["content"]
+    assert (thinking["type"], thinking["thinking"]) == ("thinking", made.reasoning)
+    assert (tool["type"], tool["name"], tool["input"]) == ("tool_use", "look", tool_input(made))
