@@ -1,8 +1,10 @@
 """Signals of a batch as columns, in the order of each subject: what the models observe in one call. Pure."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from tidegate.estimator.columns import IntArray
+from tidegate.estimator.columns import FloatArray, IntArray
 from tidegate.estimator.rate_filter import RateFilter, prompt_feature
 from tidegate.estimator.rounds import rounds
 from tidegate.estimator.state import State, indexes
@@ -59,9 +61,7 @@ class Batch:
             waiting.clear()
 
 
-def _columns(
-    rows: list[tuple[int, ...]] | list[tuple[int, int, int, int]] | list[tuple[int, int, int]],
-) -> list[IntArray]:
+def _columns(rows: Sequence[tuple[int, ...]]) -> list[IntArray]:
     return [indexes(column) for column in zip(*rows, strict=True)]
 
 
@@ -88,11 +88,7 @@ def _observe_rates(state: State, batch: Batch) -> None:
 
 
 def _observe_rate(
-    model: RateFilter,
-    who: IntArray,
-    at: IntArray,
-    value: np.ndarray[tuple[int], np.dtype[np.float64]],
-    feature: np.ndarray[tuple[int], np.dtype[np.float64]],
+    model: RateFilter, who: IntArray, at: IntArray, value: FloatArray, feature: FloatArray
 ) -> None:
     exact = np.zeros(who.size, dtype=np.bool_)
     for part in rounds(who):

@@ -50,6 +50,10 @@ class WindowUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     window: WindowId
     period_start_ns: int
     units: int
+    duration_ns: int = 0
+    """Length of the period; 0 where it does not matter (local overlays)."""
+    first_request: bool = False
+    """The period began with its first request: two gateways may name different starts of one period."""
 
 
 class LocalView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -91,6 +91,8 @@ class SettlementCorrected(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     delta_nanousd: int
     tokens: Tokens
     """Usage as now known."""
+    billed_nanousd: int | None = None
+    """The whole bill of the attempt as now known."""
     evidence: str
     correction: int = 0
     """0 for the first correction of an attempt, then 1, 2, …"""

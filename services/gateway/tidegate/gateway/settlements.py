@@ -89,8 +89,6 @@ def _uses(
         if window is not None:
             units = units_of(window, tokens, requests, dollars)
             uses.append(
-                WindowUse(
-                    reserved.window, reserved.period_start_ns, reserved.units if units is None else units
-                )
+                reserved if units is None else msgspec.structs.replace(reserved, units=units)
             )
     return tuple(uses)

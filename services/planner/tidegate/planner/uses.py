@@ -37,5 +37,6 @@ def quota_use(
         if left < units or left < facts.use_p90:
             return (), 0, Shortage(facts, max(units, facts.use_p90), left)
         nanousd += facts.shadow_nanousd * units
-        uses.append(WindowUse(facts.id, facts.start_ns, units))
+        first = facts.window.kind == "first_request"
+        uses.append(WindowUse(facts.id, facts.start_ns, units, facts.end_ns - facts.start_ns, first))
     return tuple(uses), half_up(nanousd), None

@@ -1,0 +1,244 @@
+"""The engine both runners share: drops duplicates, folds, and commits states, snapshots and positions as one."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from tidegate.estimator.fold import Signal, Touched, fold
+from tidegate.estimator.outbox import Outbox
+from tidegate.estimator.state import Row, State
+from tidegate.events import codec
+from tidegate.events.clock import Clock
+from tidegate.events.config import Routing
+from tidegate.events.control import SourceClosed
+from tidegate.events.errors import NotAnEnvelope, UnknownEvent
+from tidegate.events.ids import IdSource
+from tidegate.events.log.port import EventLog, Outgoing, Record, TopicPartition, Writer
+from tidegate.events.partition import PARTITIONS, partition_of
+from tidegate.events.quota import duration_ns
+from tidegate.events.topics import SIGNALS, SNAPSHOTS, STATE
+
+MARKS_KEY = "marks"
+MARK_LIFE_NS = 7 * 86_400 * 1_000_000_000
+MAX_UNCOMMITTED = 10_000
+
+_rows = msgspec.json.Decoder(Row)
+
+
+class MarksRow(msgspec.Struct):
+    """Stored beside the states of a partition: position, newest seq per source, when sources closed."""
+
+    position: int
+    marks: dict[str, int]
+    closed: dict[str, int] = {}
+
+
+_marks_rows = msgspec.json.Decoder(MarksRow)
+
+
+class Alarms(Protocol):
+    """Where the engine reports what an operator must see."""
+
+    def dead_letter(self, record: Record, error: str) -> None:
+        """A record is no envelope."""
+        ...
+
+    def stopped(self, where: TopicPartition, error: str) -> None:
+        """A partition holds an event this build does not know: it is not folded further."""
+        ...
+
+
+class Shard:
+    """One signals partition: what was applied of it, and whether it stopped."""
+
+    __slots__ = ("closed", "dirty", "marks", "partition", "pools", "position", "stopped", "targets", "writer")
+
+    def __init__(self, partition: int, writer: Writer) -> None:
+        self.partition = partition
+        self.writer = writer
+        self.position = 0
+        self.marks: dict[str, int] = {}
+        self.closed: dict[str, int] = {}
+        self.dirty = False
+        self.stopped = False
+        self.targets: set[str] = set()
+        self.pools: set[str] = set()
+
+
+class Engine:
+    """State of the shards it owns. `take` folds, `commit` makes it durable and visible; one caller at a time."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        clock: Clock,
+        ids: IdSource,
+        routing: Routing,
+        alarms: Alarms,
+        publish_every_s: float,
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._alarms = alarms
+        self._publish_every_ns = int(publish_every_s * 1e9)
+        self._published_ns = 0
+        self.state = State()
+        self.outbox = Outbox(self.state, ids.source("estimator"), ids, clock)
+        self.shards: dict[int, Shard] = {}
+        self.routing = routing
+        self.applied = 0
+        self.duplicates = 0
+        self.uncommitted = 0
+        self._urgent = False
+
+    async def open(
+        self, partitions: Sequence[int] = tuple(range(PARTITIONS))
+    ) -> Mapping[TopicPartition, int]:
+        """Fence any predecessor, restore the states, return where to read on.
+
+        Raises LogUnavailable, StateVersionUnknown.
+        """
+        writers = await asyncio.gather(*(self._log.writer(f"estimator-{p}") for p in partitions))
+        for partition, writer in zip(partitions, writers, strict=True):
+            shard = self.shards[partition] = Shard(partition, writer)
+            shard.position = (await writer.positions()).get(TopicPartition(SIGNALS.name, partition), 0)
+        rows, _ = await self._log.latest(STATE.name, partitions)
+        for key, record in rows.items():
+            if record.value is not None:
+                self._restore(key.decode(), record.partition, record.value)
+        self.configure(self.routing)
+        return {TopicPartition(SIGNALS.name, p): self.shards[p].position for p in partitions}
+
+    def _restore(self, key: str, partition: int, value: bytes) -> None:
+        if key == f"{MARKS_KEY}:{partition}":
+            stored = _marks_rows.decode(value)
+            shard = self.shards[partition]
+            shard.marks, shard.closed = stored.marks, stored.closed
+        else:
+            self.state.load(_rows.decode(value), partition)
+
+    def configure(self, routing: Routing) -> None:
+        """A config came into force: its windows get a series, so that λ > 0 is published before any use."""
+        self.routing = routing
+        for pool in routing.pools:
+            partition = partition_of(pool.id)
+            if partition in self.shards:
+                index = self.state.pool(pool.id, partition)
+                for window in pool.windows:
+                    first = window.kind == "first_request"
+                    self.state.window_of(index, window.id, duration_ns(window), first_request=first)
+        self._urgent = True
+
+    def take(self, records: Sequence[Record]) -> int:
+        """Fold records of owned partitions; returns how many were applied. Duplicates are dropped."""
+        signals: list[Signal] = []
+        for record in records:
+            shard = self.shards[record.partition]
+            if record.offset < shard.position or shard.stopped:
+                continue
+            signal = self._signal(shard, record)
+            if shard.stopped:
+                continue
+            shard.position = record.offset + 1
+            shard.dirty = True
+            if signal is not None:
+                signals.append(signal)
+        if signals:
+            self._note(fold(self.state, signals))
+        self.applied += len(signals)
+        self.uncommitted += len(records)
+        return len(signals)
+
+    def _signal(self, shard: Shard, record: Record) -> Signal | None:
+        if record.value is None:
+            return None
+        try:
+            envelope = codec.decode_envelope(record.value)
+            if envelope.seq <= shard.marks.get(envelope.source, 0):
+                self.duplicates += 1
+                return None
+            data = codec.decode_data(envelope)
+        except NotAnEnvelope as error:
+            self._alarms.dead_letter(record, str(error))
+            return None
+        except UnknownEvent as error:
+            shard.stopped = True
+            self._alarms.stopped(TopicPartition(record.topic, record.partition), str(error))
+            return None
+        shard.marks[envelope.source] = envelope.seq
+        if isinstance(data, SourceClosed):
+            shard.closed[envelope.source] = envelope.ts
+            _retire(shard, envelope.ts)
+            return None
+        return Signal(shard.partition, envelope, data)
+
+    def _note(self, touched: Touched) -> None:
+        self._urgent = self._urgent or touched.urgent
+        names = list(self.state.targets)
+        for index in touched.targets:
+            self.shards[self.state.target_partition[index]].targets.add(names[index])
+        names_of_pools = list(self.state.pools)
+        for index in touched.pools:
+            self.shards[self.state.pool_partition[index]].pools.add(names_of_pools[index])
+
+    def is_due(self) -> bool:
+        """True when something should be committed now: a changed circuit, many events, or the interval."""
+        if self._urgent or self.uncommitted >= MAX_UNCOMMITTED:
+            return True
+        return self._clock.mono_ns() - self._published_ns >= self._publish_every_ns
+
+    async def commit(self) -> None:
+        """Write changed states, their snapshots, `Applied` and positions, per partition in one transaction.
+
+        Raises Fenced, LogUnavailable, AckUnknown: the engine is then done; open a new one.
+        """
+        self._published_ns = self._clock.mono_ns()
+        self._urgent = False
+        self.uncommitted = 0
+        now_ns = self._clock.wall_ns()
+        refreshed = self.outbox.pools_to_refresh(now_ns, self.routing)
+        work: list[tuple[Shard, list[Outgoing]]] = []
+        for shard in self.shards.values():
+            pools = shard.pools | {p for p in refreshed if partition_of(p) == shard.partition}
+            if not (shard.dirty or pools):
+                continue
+            records = self.outbox.records(
+                shard.partition, shard.position, now_ns, self.routing, sorted(shard.targets), sorted(pools)
+            )
+            records += _marks_records(shard, now_ns, self.outbox)
+            shard.targets, shard.pools, shard.dirty = set(), set(), False
+            work.append((shard, records))
+        await asyncio.gather(
+            *(
+                shard.writer.commit(records, {TopicPartition(SIGNALS.name, shard.partition): shard.position})
+                for shard, records in work
+            )
+        )
+
+    async def close(self) -> None:
+        """Release the writers; nothing is committed."""
+        for shard in self.shards.values():
+            await shard.writer.close()
+
+
+def _retire(shard: Shard, now_ns: int) -> None:
+    for source, closed_ns in list(shard.closed.items()):
+        if now_ns - closed_ns > MARK_LIFE_NS:
+            del shard.closed[source]
+            shard.marks.pop(source, None)
+
+
+def _marks_records(shard: Shard, now_ns: int, outbox: Outbox) -> list[Outgoing]:
+    stored = MarksRow(shard.position, shard.marks, shard.closed)
+    key = f"{MARKS_KEY}:{shard.partition}".encode()
+    return [
+        Outgoing(STATE.name, shard.partition, key, msgspec.json.encode(stored)),
+        Outgoing(
+            SNAPSHOTS.name,
+            shard.partition,
+            f"applied:{shard.partition}".encode(),
+            outbox.applied(shard.partition, shard.position, shard.marks, now_ns),
+        ),
+    ]

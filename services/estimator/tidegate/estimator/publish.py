@@ -1,0 +1,114 @@
+"""`publish`: beliefs as `decide` reads them, finished numbers only. Reads the state, never changes it. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tidegate.estimator.columns import IntArray
+from tidegate.estimator.rate_filter import RateFilter
+from tidegate.estimator.state import CLASSES, Cooldown, State, indexes
+from tidegate.estimator.window_beliefs import window_beliefs
+from tidegate.events.config import Routing
+from tidegate.events.snapshots import Belief, Circuit, PoolBelief, TargetBelief
+from tidegate.events.types import Cause, PoolId, TargetId
+
+
+class Published(NamedTuple):
+    """Beliefs by subject, and the UVI status codes that the next call's hysteresis needs, by window index."""
+
+    targets: dict[TargetId, TargetBelief]
+    pools: dict[PoolId, PoolBelief]
+    statuses: dict[int, int]
+
+
+def publish(
+    state: State,
+    now_ns: int,
+    routing: Routing,
+    targets: Sequence[TargetId],
+    pools: Sequence[PoolId],
+) -> Published:
+    """What is believed at `now_ns` of the named subjects; those the routing does not know are left out."""
+    known = {target.id for target in routing.targets}
+    asked = [target for target in targets if target in known and target in state.targets]
+    pool_beliefs, statuses = _pools(state, now_ns, routing, pools)
+    return Published(_targets(state, now_ns, asked), pool_beliefs, statuses)
+
+
+def _targets(state: State, now_ns: int, asked: Sequence[TargetId]) -> dict[TargetId, TargetBelief]:
+    if not asked:
+        return {}
+    idx = indexes(state.targets[target] for target in asked)
+    health = state.health.belief(idx, now_ns)
+    ttft = state.ttft.belief(idx, now_ns)
+    speeds = _rates(state.speed, idx, now_ns)
+    lengths = _rates(state.length, idx, now_ns)
+    ttfts = _rates(state.ttft, idx, now_ns)
+    prices = _prices(state, idx, now_ns)
+    found: dict[TargetId, TargetBelief] = {}
+    for k, target in enumerate(asked):
+        circuit, until_ns, cause = _circuit(state.target_cooldown[idx[k]], now_ns)
+        found[target] = TargetBelief(
+            **{f"price_{name}": prices[name][k] for name in CLASSES},
+            ttft_ms=ttfts[k],
+            ttft_p90_ms=None if ttft.prior[k] else float(ttft.p90[k]),
+            output_tokens_per_s=speeds[k],
+            output_tokens=lengths[k],
+            success=Belief(
+                float(health.success_mean[k]), float(health.success_var[k]), prior=bool(health.prior[k])
+            ),
+            error_lower=float(health.error_lower[k]),
+            circuit=circuit,
+            circuit_until_ns=until_ns,
+            circuit_cause=cause,
+        )
+    return found
+
+
+def _rates(model: RateFilter, idx: IntArray, now_ns: int) -> list[Belief | None]:
+    belief = model.belief(idx, now_ns)
+    return [
+        None if belief.prior[k] else Belief(float(belief.mean[k]), float(belief.var[k]))
+        for k in range(idx.size)
+    ]
+
+
+def _prices(state: State, idx: IntArray, now_ns: int) -> dict[str, list[Belief | None]]:
+    found: dict[str, list[Belief | None]] = {}
+    for place, name in enumerate(CLASSES):
+        belief = state.prices.belief(idx * len(CLASSES) + place, now_ns)
+        found[name] = [
+            Belief(float(belief.mean_nanousd[k]), float(belief.var_nanousd2[k]), prior=bool(belief.prior[k]))
+            if belief.known[k]
+            else None
+            for k in range(idx.size)
+        ]
+    return found
+
+
+def _circuit(cooldown: Cooldown, now_ns: int) -> tuple[Circuit, int | None, Cause | None]:
+    if cooldown.until_ns is None:
+        return "admitting", None, None
+    if cooldown.until_ns == -1:
+        return "refusing", None, cooldown.cause
+    if now_ns < cooldown.until_ns:
+        return "refusing", cooldown.until_ns, cooldown.cause
+    return "probing", cooldown.until_ns, cooldown.cause
+
+
+def _pools(
+    state: State, now_ns: int, routing: Routing, asked: Sequence[PoolId]
+) -> tuple[dict[PoolId, PoolBelief], dict[int, int]]:
+    declared: Mapping[PoolId, object] = {pool.id: pool for pool in routing.pools}
+    beliefs, statuses = window_beliefs(state, now_ns, routing, [pool for pool in asked if pool in declared])
+    found: dict[PoolId, PoolBelief] = {}
+    for pool in asked:
+        index = state.pools.get(pool)
+        cooldown = Cooldown() if index is None else state.pool_cooldown[index]
+        until_ns = cooldown.until_ns
+        cooling = until_ns is not None and (until_ns == -1 or now_ns < until_ns)
+        found[pool] = PoolBelief(
+            windows=tuple(beliefs.get(pool, ())),
+            cooldown_until_ns=until_ns if cooling else None,
+            cooldown_cause=cooldown.cause if cooling else None,
+        )
+    return found, statuses

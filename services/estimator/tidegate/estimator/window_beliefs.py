@@ -1,0 +1,175 @@
+"""Beliefs about quota windows: use, UVI with status, exhaustion forecast, shadow price longest window first. Pure."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.estimator import activity, uvi
+from tidegate.estimator.columns import FloatArray, IntArray
+from tidegate.estimator.consumption import CHAIN
+from tidegate.estimator.exhaustion import Forecast, forecast
+from tidegate.estimator.shadow_price import (
+    EVIDENCE,
+    bid_price,
+    dual_price,
+    mean_value,
+    outlay_of_longer,
+    shadow_price,
+)
+from tidegate.estimator.state import State, indexes
+from tidegate.estimator.windows import NO_ANCHOR, WindowState
+from tidegate.events.config import Pool, Routing, Window
+from tidegate.events.quota import duration_ns
+from tidegate.events.snapshots import Belief, WindowBelief
+from tidegate.events.types import PoolId
+
+_CLOSED_BINS = CHAIN.start + activity.FIELDS.index("closed_bins")
+REFERENCE_INPUT_TOKENS, REFERENCE_OUTPUT_TOKENS = 4_000, 500
+"""The request by which a window in requests is valued before any demand was seen."""
+REFERENCE_NANOUSD = 10_000_000
+"""Value of that request, one cent, where no list price is known."""
+
+
+class _Place(NamedTuple):
+    """A window to publish: its pool, its config, its series in the tables, its rank by duration."""
+
+    pool: PoolId
+    window: Window
+    series: int
+    rank: int
+
+
+def window_beliefs(
+    state: State, now_ns: int, routing: Routing, pools: Sequence[PoolId]
+) -> tuple[dict[PoolId, list[WindowBelief]], dict[int, int]]:
+    """Per pool its windows, the longest first, and the UVI status codes by window series.
+
+    Windows that the state does not hold are left out: `State.window_of` opens them when a config comes.
+    """
+    places = _places(state, routing, pools)
+    if not places:
+        return {}, {}
+    idx = indexes(place.series for place in places)
+    ledger = _ledger(state, idx, places, now_ns)
+    ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, ledger.remaining.astype(np.float64))
+    prices = _shadow_prices(state, idx, places, ledger, now_ns, routing)
+    index = _uvi(state, idx, places, ledger)
+    found: dict[PoolId, list[WindowBelief]] = {}
+    for k, place in enumerate(places):
+        found.setdefault(place.pool, []).append(
+            _belief(place, ledger, ahead, index, float(prices[k]), k, now_ns)
+        )
+    return found, {place.series: int(index.status[k]) for k, place in enumerate(places)}
+
+
+def _places(state: State, routing: Routing, pools: Sequence[PoolId]) -> list[_Place]:
+    declared: dict[PoolId, Pool] = {pool.id: pool for pool in routing.pools}
+    places: list[_Place] = []
+    for name in pools:
+        windows = declared[name].windows
+        number = state.pools.get(name)
+        for rank, window in enumerate(sorted(windows, key=_longest_first)):
+            series = None if number is None else state.windows.get((number, window.id))
+            if series is not None:
+                places.append(_Place(name, window, series, rank))
+    return places
+
+
+def _longest_first(window: Window) -> tuple[float, str]:
+    return -window.duration_s, window.id
+
+
+def _ledger(state: State, idx: IntArray, places: Sequence[_Place], now_ns: int) -> WindowState:
+    lengths = indexes(duration_ns(place.window) for place in places)
+    limits = indexes(place.window.limit for place in places)
+    anchors = indexes(
+        place.window.anchor_ns if place.window.kind == "fixed" else NO_ANCHOR for place in places
+    )
+    return state.ledger.state(idx, now_ns, lengths, limits, anchors)
+
+
+def _uvi(state: State, idx: IntArray, places: Sequence[_Place], ledger: WindowState) -> uvi.Uvi:
+    limits = np.array([place.window.limit for place in places], dtype=np.float64)
+    previous = indexes(state.window[place.series].status for place in places)
+    # Our own count is never stale: every use of ours is in it.
+    return uvi.uvi(ledger.used / limits, ledger.elapsed, np.zeros(idx.size), previous)
+
+
+def _shadow_prices(
+    state: State,
+    idx: IntArray,
+    places: Sequence[_Place],
+    ledger: WindowState,
+    now_ns: int,
+    routing: Routing,
+) -> FloatArray:
+    limits = np.array([place.window.limit for place in places], dtype=np.float64)
+    sketch = state.sketch.take(idx)
+    remaining = ledger.remaining.astype(np.float64)
+    demand = forecast(state.demand, idx, now_ns, ledger.resets_at_ns, remaining).demand
+    bins = state.demand.closed_at(idx, now_ns)[_CLOSED_BINS]
+    prior = np.array([_reference(place, routing) for place in places])
+    elapsed = np.where(np.isfinite(ledger.elapsed), ledger.elapsed, 0.0)
+    dual = dual_price(mean_value(sketch, prior), ledger.used / limits, elapsed)
+    prices = np.zeros(idx.size)
+    longest = {place.pool: k for k, place in enumerate(places) if place.rank == 0}
+    for rank in range(max(place.rank for place in places) + 1):
+        at = indexes(k for k, place in enumerate(places) if place.rank == rank)
+        longer = np.array(
+            [prices[longest[places[k].pool]] if rank and places[k].pool in longest else 0.0 for k in at]
+        )
+        part = sketch[:, at]
+        outlay = outlay_of_longer(part, longer)
+        bid = bid_price(part, remaining[at], demand[:, at], outlay)
+        prices[at] = shadow_price(bid, dual[at], bins[at], part[EVIDENCE])
+    return prices
+
+
+def _reference(place: _Place, routing: Routing) -> float:
+    """Value of one unit by list prices, in nano-dollars: what the pool's dearest target would charge."""
+    unit = place.window.unit
+    if unit == "nanousd":
+        return 1.0
+    inputs, outputs = 0, 0
+    for target in routing.targets:
+        if target.pool_id == place.pool and target.prices:
+            price = target.prices[-1]
+            inputs, outputs = max(inputs, price.input_uncached or 0), max(outputs, price.output or 0)
+    if unit == "tokens":
+        per_token = inputs / 1e6
+        return per_token if per_token > 0 else REFERENCE_NANOUSD / REFERENCE_INPUT_TOKENS
+    request = (REFERENCE_INPUT_TOKENS * inputs + REFERENCE_OUTPUT_TOKENS * outputs) / 1e6
+    return request if request > 0 else float(REFERENCE_NANOUSD)
+
+
+def _belief(
+    place: _Place, ledger: WindowState, ahead: Forecast, index: uvi.Uvi, price: float, k: int, now_ns: int
+) -> WindowBelief:
+    p, mean_s, var_s2 = (
+        float(ahead.p_exhaust[k]),
+        float(ahead.exhaust_mean_s[k]),
+        float(ahead.exhaust_var_s2[k]),
+    )
+    comes = math.isfinite(mean_s)
+    known = bool(ledger.known[k])
+    return WindowBelief(
+        window=place.window.id,
+        period_start_ns=int(ledger.start_ns[k]) if known else None,
+        resets_at_ns=int(ledger.resets_at_ns[k]) if known else None,
+        used=int(ledger.used[k]),
+        limit=place.window.limit,
+        uvi=float(index.value[k]) if math.isfinite(index.value[k]) else None,
+        status=uvi.STATUSES[int(index.status[k])],
+        p_exhaust=p if math.isfinite(p) else None,
+        exhausts_at_ns=now_ns + int(mean_s * 1e9) if comes else None,
+        exhausts_sd_s=math.sqrt(var_s2) if comes else None,
+        remaining_demand=_demand(ahead, k),
+        shadow_nanousd=price,
+    )
+
+
+def _demand(ahead: Forecast, k: int) -> Belief | None:
+    mean = float(ahead.demand_mean[k])
+    return Belief(mean, float(ahead.demand_var[k])) if math.isfinite(mean) else None
