@@ -39,6 +39,11 @@ def test_a_folder_of_one_node_is_not_opened_as_three(tmp_path: Path) -> None:
         KafkaCluster(KAFKA, tmp_path, free_ports(3))
 
 
+def test_an_id_that_begins_with_a_dash_is_not_taken_for_an_option() -> None:
+    command = KAFKA.format_command(Path("server.properties"), "-VyLOVg8Rk-oM5bgFd0y3w")
+    assert not [argument for argument in command if argument.startswith("-Vy")]
+
+
 def test_a_suspended_process_still_hears_the_request_to_end(sleeper: ServerProcess) -> None:
     sleeper.suspend()
     sleeper.ask_to_end()

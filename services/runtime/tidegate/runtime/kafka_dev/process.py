@@ -30,7 +30,8 @@ class Kafka:
     def format_command(self, properties: Path, cluster_id: str) -> list[str]:
         # Its own heap: a maximum below the default initial size would not start.
         tool = [*self._jvm(_TOOL_HEAP_MIB, _TOOL_HEAP_MIB), "kafka.tools.StorageTool", "format"]
-        return [*tool, "--ignore-formatted", "--cluster-id", cluster_id, "--config", str(properties)]
+        # One argument: an id may begin with a dash.
+        return [*tool, "--ignore-formatted", f"--cluster-id={cluster_id}", "--config", str(properties)]
 
     def _jvm(self, initial_mib: int, maximum_mib: int) -> list[str]:
         heap = (f"-Xms{initial_mib}m", f"-Xmx{maximum_mib}m")
