@@ -177,6 +177,9 @@ ADMITTED: dict[str, tuple[Routing, tuple[RateSnapshot, ...], Ask, LocalView]] = 
         routing([one()]), (of_target("a", circuit="refusing", circuit_until_ns=NOW_NS - PROBING_NS),), ask(),
         LocalView(in_flight=9),
     ),
+    "first token as slow as the limit": (
+        routing([one()], max_ttft_p90_ms=800), (of_target("a", ttft_p90_ms=800.0),), ask(), LocalView(),
+    ),
     "one below the in-flight cap": (
         routing([one(max_in_flight=2)]), (), ask(), LocalView(in_flight=1),
     ),
@@ -272,8 +275,35 @@ def test_a_first_request_window_is_open_from_our_own_first_use() -> None:
     config = in_pool(window("w", "requests", 5, kind="first_request"))
     opened_ns = NOW_NS - 10 * S
     local = {"a": LocalView(uses=(WindowUse(WindowId("w"), opened_ns, 1),))}
-    assert verdict(plan(world(config), local=local), "a").uses == (WindowUse(WindowId("w"), opened_ns, 1),)
-    assert verdict(plan(world(config)), "a").uses == (WindowUse(WindowId("w"), NOW_NS, 1),)
+    later = verdict(plan(world(config), local=local), "a")
+    assert later.uses == (WindowUse(WindowId("w"), opened_ns, 1, HOUR_NS, first_request=True),)
+    first = verdict(plan(world(config)), "a")
+    assert first.uses == (WindowUse(WindowId("w"), NOW_NS, 1, HOUR_NS, first_request=True),)
+
+
+def test_each_window_is_renewed_by_itself() -> None:
+    """The short window's period ended; the long one's runs on, still full: it alone refuses."""
+    short, long = window("s", "requests", 5), window("l", "requests", 9, duration_s=86_400.0)
+    start_ns = NOW_NS - NOW_NS % (24 * HOUR_NS)
+    view = world(
+        in_pool(short, long),
+        of_pool(
+            "p",
+            used("s", 5, 5, period_start_ns=PERIOD_NS - HOUR_NS),
+            used("l", 9, 9, period_start_ns=start_ns),
+        ),
+    )
+    refused = verdict(plan(view), "a")
+    assert (refused.detail, refused.retry_at_ns) == (
+        "window l: needs 1 requests, has 0",
+        start_ns + 24 * HOUR_NS,
+    )
+
+
+def test_a_renewed_period_that_own_uses_filled_ends_one_duration_after_it_began() -> None:
+    local = {"a": LocalView(uses=(WindowUse(WindowId("w"), PERIOD_NS, 3),))}
+    refused = verdict(plan(world(in_pool(window("w", "requests", 3))), local=local), "a")
+    assert (refused.reason, refused.retry_at_ns) == ("window_exhausted", PERIOD_NS + HOUR_NS)
 
 
 def test_an_unknown_route_is_refused_by_name() -> None:

@@ -8,7 +8,7 @@ from tidegate.events.types import DecisionId, PoolId, WindowId
 from tidegate.planner.demand import demand_of
 
 PERIOD_NS = NOW_NS - NOW_NS % HOUR_NS
-USE = (WindowUse(WindowId("w"), PERIOD_NS, 1_100),)
+USE = (WindowUse(WindowId("w"), PERIOD_NS, 1_100, HOUR_NS),)
 W = window("w", "tokens", 10**6)
 
 
@@ -57,7 +57,7 @@ def test_the_use_is_that_of_the_pools_best_candidate() -> None:
     )
     view = world(config)
     found = demand_of(plan(view, ask(max_output_tokens=None)), view.route("code"))
-    assert found[0].windows == (WindowUse(WindowId("w"), PERIOD_NS, 1_050),)
+    assert found[0].windows == (WindowUse(WindowId("w"), PERIOD_NS, 1_050, HOUR_NS),)
 
 
 def test_without_a_metered_alternative_the_refusal_cost_counts() -> None:

@@ -16,7 +16,7 @@ from support.planning import (
     window,
     world,
 )
-from tidegate.events.config import Routing
+from tidegate.events.config import Pool, Routing
 from tidegate.events.decision import DecisionMade, LocalView
 from tidegate.events.snapshots import RateSnapshot
 
@@ -61,6 +61,32 @@ def test_equal_prices_go_to_the_pool_less_likely_to_exhaust() -> None:
 
 def test_then_to_the_quota_that_lapses_first() -> None:
     assert ranks(plan(world(three_pools(duration_s=900.0)))) == ["b", "a", "c"]
+
+
+def two_windows(first_s: float, second_s: float, name: str = "p") -> Pool:
+    return flat(
+        name,
+        window("w", "requests", 9, duration_s=first_s),
+        window("v", "requests", 9, duration_s=second_s),
+    )
+
+
+def test_of_several_windows_the_likeliest_to_exhaust_speaks_for_the_pool() -> None:
+    pools = [two_windows(3_600.0, 3_600.0, "p"), two_windows(3_600.0, 3_600.0, "q")]
+    config = routing([target("a", pool="p"), target("b", pool="q")], pools)
+    beliefs = [
+        of_pool("p", used("w", 0, 9, p_exhaust=0.1), used("v", 0, 9, p_exhaust=0.6)),
+        of_pool("q", used("w", 0, 9, p_exhaust=0.5), used("v", 0, 9, p_exhaust=0.4)),
+    ]
+    decision = plan(world(config, *beliefs))
+    assert ranks(decision) == ["b", "a"]
+    assert [each.p_exhaust for each in decision.candidates] == [0.6, 0.5]
+
+
+def test_of_several_windows_the_one_that_resets_first_speaks_for_the_pool() -> None:
+    pools = [two_windows(7_200.0, 3_600.0, "p"), two_windows(900.0, 86_400.0, "q")]
+    config = routing([target("a", pool="p"), target("b", pool="q")], pools)
+    assert ranks(plan(world(config))) == ["b", "a"]
 
 
 def test_a_pool_without_windows_cannot_exhaust() -> None:

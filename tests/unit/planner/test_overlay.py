@@ -12,7 +12,8 @@ from tidegate.events.money import Tokens
 from tidegate.events.partition import partition_of
 from tidegate.events.types import AttemptId, PoolId, TargetId, WindowId
 from tidegate.planner.admission import FOREVER_NS
-from tidegate.planner.overlay import MAX_PENDING, NOTHING_LOCAL, Overlay
+from tidegate.planner.held import MAX_PENDING
+from tidegate.planner.overlay import NOTHING_LOCAL, Overlay
 
 A, P = TargetId("a"), PoolId("p")
 W = WindowId("w")

@@ -145,8 +145,8 @@ def test_quota_costs_its_shadow_price_over_all_windows_rounded_once() -> None:
     assert parts(decision).quota == 331  # 1,100 × 0.3 + 1 × 0.7 = 330.7
     assert verdict(decision, "a").p_exhaust == 0.2
     assert verdict(decision, "a").uses == (
-        WindowUse(WindowId("w"), PERIOD_NS, 1_100),
-        WindowUse(WindowId("v"), PERIOD_NS, 1),
+        WindowUse(WindowId("w"), PERIOD_NS, 1_100, HOUR_NS),
+        WindowUse(WindowId("v"), PERIOD_NS, 1, HOUR_NS),
     )
 
 

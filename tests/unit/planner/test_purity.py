@@ -21,6 +21,7 @@ PURE = [
             "demand",
             "explain",
             "facts",
+            "held",
             "order",
             "overlay",
             "price",

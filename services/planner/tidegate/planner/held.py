@@ -1,0 +1,115 @@
+"""What a worker holds of a target or a pool until the snapshots include it: refusals, attempts, own uses. Pure."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidegate.events.decision import WindowUse
+from tidegate.events.types import PoolId, WindowId
+
+MAX_PENDING = 512
+"""Settled uses kept apart per pool; beyond it the two oldest are held together, until both are covered."""
+
+Period = tuple[WindowId, int]
+
+
+class Closed(NamedTuple):
+    """A refusal of our own: until when, and the event to be covered."""
+
+    until_ns: int
+    seq: int
+
+
+class _Held:
+    """What is held against a target or a pool, if anything."""
+
+    __slots__ = ("closed",)
+
+    def __init__(self) -> None:
+        self.closed: Closed | None = None
+
+    def close(self, until_ns: int, seq: int) -> None:
+        known = self.closed
+        if known is not None:
+            until_ns, seq = max(known.until_ns, until_ns), max(known.seq, seq)
+        self.closed = Closed(until_ns, seq)
+
+    def cover(self, seq: int) -> None:
+        if self.closed is not None and self.closed.seq <= seq:
+            self.closed = None
+
+    def closed_until_ns(self, now_ns: int) -> int | None:
+        return None if self.closed is None or self.closed.until_ns <= now_ns else self.closed.until_ns
+
+
+class HeldTarget(_Held):
+    """A target with attempts in flight or a refusal."""
+
+    __slots__ = ("in_flight", "pool")
+
+    def __init__(self, pool: PoolId) -> None:
+        super().__init__()
+        self.pool = pool
+        self.in_flight = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.in_flight and self.closed is None
+
+
+class HeldPool(_Held):
+    """A pool with a refusal, or units per window period: of open attempts, and of settled ones to be covered."""
+
+    __slots__ = ("_pending", "_units", "uses")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pending: deque[tuple[int, Sequence[WindowUse]]] = deque()
+        self._units: dict[Period, int] = {}
+        self.uses: tuple[WindowUse, ...] = ()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._units and not self._pending and self.closed is None
+
+    def add(self, uses: Sequence[WindowUse]) -> None:
+        for use in uses:
+            period = use.window, use.period_start_ns
+            self._units[period] = self._units.get(period, 0) + use.units
+        self._publish()
+
+    def remove(self, uses: Sequence[WindowUse]) -> None:
+        for use in uses:
+            period = use.window, use.period_start_ns
+            left = self._units.get(period, 0) - use.units
+            if left > 0:
+                self._units[period] = left
+            else:
+                self._units.pop(period, None)
+        self._publish()
+
+    def settle(self, reserved: Sequence[WindowUse], uses: Sequence[WindowUse], seq: int) -> None:
+        self.remove(reserved)
+        if not uses:
+            return
+        self.add(uses)
+        self._pending.append((seq, uses))
+        if len(self._pending) > MAX_PENDING:
+            first, second = self._pending.popleft(), self._pending.popleft()
+            self._pending.appendleft((max(first[0], second[0]), _merged([*first[1], *second[1]])))
+
+    def cover(self, seq: int) -> None:
+        super().cover(seq)
+        while self._pending and self._pending[0][0] <= seq:
+            self.remove(self._pending.popleft()[1])
+
+    def _publish(self) -> None:
+        self.uses = tuple([WindowUse(window, start, n) for (window, start), n in self._units.items()])
+
+
+def _merged(uses: Sequence[WindowUse]) -> list[WindowUse]:
+    units: dict[Period, int] = {}
+    for use in uses:
+        period = use.window, use.period_start_ns
+        units[period] = units.get(period, 0) + use.units
+    return [WindowUse(window, start, n) for (window, start), n in units.items()]
