@@ -125,14 +125,12 @@ class StreamPhases:
                 out.append(unit)
             elif meaning is Meaning.UNASKED_USAGE:
                 self._drop_lf = at == size and unit.endswith(b"\r")
-            elif meaning is Meaning.TERMINAL and at == size and unit.endswith(b"\r"):
-                if self._cutter.rest():
-                    return self._stop(self._flush(out), terminal=unit)
-                self._cutter.put_back(unit)  # an LF may belong to it: wait for the next byte, or the end
-            elif meaning is Meaning.TERMINAL:
+            elif meaning is not Meaning.TERMINAL:
+                return self._broken(meaning, out)
+            elif at < size or not unit.endswith(b"\r") or self._cutter.rest():
                 return self._stop(self._flush(out), terminal=unit)
             else:
-                return self._broken(meaning, out)
+                self._cutter.put_back(unit)  # an LF may belong to it: wait for the next byte, or the end
         return self._go_on(out)
 
     def _meaning_of(self, unit: bytes) -> Meaning:

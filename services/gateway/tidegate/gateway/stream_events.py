@@ -143,8 +143,7 @@ class AnthropicEvents:
     """`message_start` … `message_stop`; the type inside the data decides, the event name where it is missing."""
 
     content_mark = b'"content_block_delta"'
-    _silent_deltas = frozenset(("signature_delta",))
-    _opened_empty = frozenset(("text", "thinking", "tool_use", "server_tool_use", "mcp_tool_use"))
+    _opened_empty = ("text", "thinking", "tool_use", "server_tool_use", "mcp_tool_use")
 
     def may_matter(self, block: bytes) -> bool:
         """A message event or an error."""
@@ -182,7 +181,7 @@ class AnthropicEvents:
                 reading.model = model or None
 
     def _is_content(self, delta: Any) -> bool:
-        if not isinstance(delta, dict) or delta.get("type") in self._silent_deltas:
+        if not isinstance(delta, dict) or delta.get("type") == "signature_delta":
             return False
         return any(bool(value) for key, value in delta.items() if key != "type")
 

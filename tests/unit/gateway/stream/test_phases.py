@@ -340,6 +340,11 @@ def test_lone_cr_line_ends_do_not_stall() -> None:
     assert phases.end().terminal == b"data: [DONE]\r\r"
 
 
+def test_bytes_behind_a_terminal_event_of_lone_cr_release_it_at_once() -> None:
+    phases = StreamPhases("openai", client_wants_usage=False)
+    assert phases.feed(HELLO + b"data: [DONE]\r\rdata: x").terminal == b"data: [DONE]\r\r"
+
+
 # --- errors
 
 
@@ -502,6 +507,52 @@ def test_hostile_bytes_give_steps_and_never_an_error(pieces: list[bytes]) -> Non
     for dialect in ("openai", "anthropic"):
         result = outcome([piece for piece in pieces if piece], dialect)
         assert outcome(bytewise(b"".join(pieces)), dialect).forward == result.forward
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(0, 5)
+    | st.sampled_from(["", "x", "text", "signature_delta", "tool_use"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "type",
+                    "text",
+                    "delta",
+                    "function",
+                    "custom",
+                    "arguments",
+                    "input",
+                    "tool_calls",
+                    "function_call",
+                ]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+KINDS = st.sampled_from(["message_start", "message_delta", "content_block_start", "content_block_delta"])
+
+
+@pytest.mark.slow
+@FAIR
+@given(st.lists(st.tuples(KINDS, JSON, JSON), min_size=1, max_size=4))
+def test_events_of_any_shape_are_read_and_never_an_error(shapes: list[tuple[str, Any, Any]]) -> None:
+    for kind, first, second in shapes:
+        fields = {"message": first, "delta": first, "content_block": first, "usage": second, "model": second}
+        assert outcome([event(kind, **fields), STOP], "anthropic").terminal == STOP
+        choices = [
+            first,
+            {"delta": second},
+            {"delta": {"tool_calls": [first, second], "function_call": first}},
+        ]
+        assert outcome([data_of({"choices": choices, "model": first}), DONE]).terminal == DONE
+        assert outcome([data_of({"choices": first, "usage": second}), DONE]).terminal == DONE
 
 
 @pytest.mark.parametrize("at", range(1, len(HELLO + FINISH + USAGE + DONE)))

@@ -97,6 +97,11 @@ def test_a_multi_line_event_joins_its_lines() -> None:
     assert parse_unit(b"event: e\rdata: {\r\ndata:  }\n\n") == (b"e", b"{\n }")
 
 
+@pytest.mark.parametrize("torn", [b"data: x", b": c", b"data: x\r", b"data: x\ndata: y\n", b"data: x\r\ny"])
+def test_splitting_a_torn_block_ends_and_loses_nothing(torn: bytes) -> None:
+    assert list(split_units(torn)) == [torn]
+
+
 def test_an_event_without_data_is_not_dispatched() -> None:
     assert parsed([b"event: x\n\nid: 3\n\ndata: a\n\n"]) == [Event("message", b"a", b"3")]
 
