@@ -3,6 +3,7 @@
 from random import Random
 from typing import NamedTuple
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from support.planning import HOUR_NS, NOW_NS, S, ask, flat, of_pool, of_target, routing, target, used, window
@@ -10,6 +11,9 @@ from tidegate.events.config import DatedPrice, Pool, Routing, Target
 from tidegate.events.decision import Ask, LocalView, WindowUse
 from tidegate.events.snapshots import Belief, RateSnapshot
 from tidegate.events.types import PoolId, WindowId
+
+FAIR = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""How long an example takes says nothing on a shared machine."""
 
 PERIOD_NS = NOW_NS - NOW_NS % HOUR_NS
 WINDOWS = window("5h", "tokens", 20_000), window("week", "nanousd", 2 * 10**8)

@@ -1,7 +1,7 @@
 """Quota windows: when a period starts, what a use counts."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate.events.config import Window
@@ -10,6 +10,7 @@ from tidegate.events.quota import duration_ns, period_start_ns, units_of
 from tidegate.events.types import Unit, WindowId
 
 S = 1_000_000_000
+FAIR = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def a_window(**fields: object) -> Window:
@@ -30,6 +31,7 @@ def test_a_fixed_period_before_the_anchor_is_on_the_same_grid() -> None:
     assert period_start_ns(a_window(anchor_ns=100 * S), 10 * S) == -20 * S
 
 
+@FAIR
 @given(
     now_ns=st.integers(0, 2**62),
     anchor_ns=st.integers(0, 2**62),

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import msgspec
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.planning import ask, of_target, plan, priced, routing, target, verdict, world
-from support.planning_worlds import World, worlds
+from support.planning_worlds import FAIR, World, worlds
 from tidegate.events.config import Candidate, Routing, Target
 from tidegate.events.decision import DecisionMade
 from tidegate.events.snapshots import Belief
@@ -34,11 +34,13 @@ def with_target(config: Routing, added: Target, at: int) -> Routing:
     )
 
 
+@FAIR
 @given(WORLDS)
 def test_the_same_inputs_give_the_same_bytes(world: World) -> None:
     assert msgspec.json.encode(decided(world)) == msgspec.json.encode(decided(world))
 
 
+@FAIR
 @given(WORLDS)
 def test_ranks_are_a_total_order_over_the_admitted_and_the_first_is_chosen(world: World) -> None:
     decision = decided(world)
@@ -49,6 +51,7 @@ def test_ranks_are_a_total_order_over_the_admitted_and_the_first_is_chosen(world
     )
 
 
+@FAIR
 @given(WORLDS)
 def test_every_candidate_of_the_route_has_exactly_one_verdict(world: World) -> None:
     decision = decided(world)
@@ -59,6 +62,7 @@ def test_every_candidate_of_the_route_has_exactly_one_verdict(world: World) -> N
         assert (each.reason is None) == (each.rank is not None) == (each.price is not None)
 
 
+@FAIR
 @given(WORLDS)
 def test_a_refusal_lists_every_candidate_with_its_reason(world: World) -> None:
     decision = decided(world)
@@ -69,6 +73,7 @@ def test_a_refusal_lists_every_candidate_with_its_reason(world: World) -> None:
         assert decision.retry_at_ns == min(times, default=None)
 
 
+@FAIR
 @given(WORLDS)
 def test_cheapest_never_ranks_a_dearer_one_before_a_cheaper_one_of_its_grade(world: World) -> None:
     assume(world.routing.routes[0].strategy == "cheapest")
@@ -79,6 +84,7 @@ def test_cheapest_never_ranks_a_dearer_one_before_a_cheaper_one_of_its_grade(wor
     assert keys == sorted(keys)
 
 
+@FAIR
 @given(WORLDS, st.integers(0, 6), st.booleans())
 def test_a_candidate_that_is_not_admitted_never_changes_the_plan(
     world: World, at: int, other_dialect: bool
@@ -93,6 +99,7 @@ def test_a_candidate_that_is_not_admitted_never_changes_the_plan(
     assert after.chosen == before.chosen
 
 
+@FAIR
 @given(WORLDS, st.integers(0, 6))
 def test_a_candidate_better_in_every_part_wins(world: World, at: int) -> None:
     assume(world.routing.routes[0].strategy == "cheapest")
@@ -112,6 +119,7 @@ def test_a_candidate_better_in_every_part_wins(world: World, at: int) -> None:
     assert chosen.price.total == 0
 
 
+@FAIR
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.floats(0, 1), st.floats(0, 1), st.integers(0, 10**9))
 def test_a_cheaper_and_surer_candidate_is_never_ranked_lower(
     cost: int, more: int, success: float, less: float, third: int
@@ -142,6 +150,7 @@ def test_a_cheaper_and_surer_candidate_is_never_ranked_lower(
     assert b.total <= a.total
 
 
+@FAIR
 @given(WORLDS)
 def test_renaming_the_tenant_renames_it_in_the_decision_and_changes_nothing_else(world: World) -> None:
     renamed = msgspec.structs.replace(world.ask, tenant="other", key="k-9", session="s-9", request="r-9")
@@ -150,6 +159,7 @@ def test_renaming_the_tenant_renames_it_in_the_decision_and_changes_nothing_else
     assert msgspec.structs.replace(after, ask=world.ask) == decided(world)
 
 
+@FAIR
 @given(WORLDS, st.integers(0, 2**63 - 1))
 def test_the_seed_is_recorded_and_draws_nothing_yet(world: World, seed: int) -> None:
     decision = decided(world, seed)
@@ -157,8 +167,8 @@ def test_the_seed_is_recorded_and_draws_nothing_yet(world: World, seed: int) -> 
     assert msgspec.structs.replace(decision, seed=7) == decided(world)
 
 
+@FAIR
 @given(WORLDS)
-@settings(max_examples=50)
 def test_what_was_read_is_recorded(world: World) -> None:
     view = view_of(world.routing, world.snapshots)
     decision = decided(world)

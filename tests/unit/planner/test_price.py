@@ -22,6 +22,7 @@ from support.planning import (
     window,
     world,
 )
+from support.planning_worlds import FAIR
 from tidegate.events.config import DatedPrice, Pool, Routing
 from tidegate.events.decision import DecisionMade, LocalView, PriceParts, WindowUse
 from tidegate.events.money import ListPrice, Tokens, cost_nanousd
@@ -202,6 +203,7 @@ def test_the_total_is_the_sum_of_the_parts() -> None:
     assert found.total == found.cash + found.quota + found.retry + found.time + found.switch
 
 
+@FAIR
 @given(
     tokens=st.tuples(st.integers(0, 10**7), st.integers(0, 10**7), st.integers(0, 10**6)),
     rates=st.tuples(*[st.integers(0, 10**12)] * 3),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from support.planning import ask, of_pool, of_target, plan, priced, routing, target, world
-from support.planning_worlds import World, worlds
+from support.planning_worlds import FAIR, World, worlds
 from tidegate.events.config import Routing
 from tidegate.events.decision import DecisionMade, LocalView, PriceParts
 from tidegate.events.snapshots import RateSnapshot
@@ -21,6 +21,7 @@ def recorded() -> DecisionMade:
     return plan(view_of(CONFIG, SNAPSHOTS), local={"b": LocalView(disabled=True)})
 
 
+@FAIR
 @given(worlds())
 def test_a_decision_replays_to_the_same_bytes_after_a_round_trip_through_the_log(world: World) -> None:
     made = plan(view_of(world.routing, world.snapshots), world.ask, world.local)
