@@ -40,10 +40,7 @@ class Batch:
         """Let every model observe what was collected."""
         _observe_health(state, self.health)
         _observe_rates(state, self)
-        if self.prices:
-            columns = _columns(self.prices)
-            for part in rounds(columns[0]):
-                state.prices.observe(*(column[part] for column in columns))
+        self.apply_prices(state)
         _observe_uses(state, self.uses)
         if self.demands:
             state.demand.observe(*_columns(self.demands))
@@ -53,12 +50,19 @@ class Batch:
             self.ttfts,
             self.speeds,
             self.lengths,
-            self.prices,
             self.uses,
             self.demands,
             self.sketches,
         ):
             waiting.clear()
+
+    def apply_prices(self, state: State) -> None:
+        """Let the price filter observe what was collected: a price event must come after it."""
+        if self.prices:
+            columns = _columns(self.prices)
+            for part in rounds(columns[0]):
+                state.prices.observe(*(column[part] for column in columns))
+            self.prices.clear()
 
 
 def _columns(rows: Sequence[tuple[int, ...]]) -> list[IntArray]:

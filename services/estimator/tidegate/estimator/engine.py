@@ -6,13 +6,12 @@ from typing import Protocol
 
 import msgspec
 
-from tidegate.estimator.fold import Signal, Touched, fold
+from tidegate.estimator.fold import FOLDED, Signal, Touched, fold
 from tidegate.estimator.outbox import Outbox
 from tidegate.estimator.state import Row, State
 from tidegate.events import codec
 from tidegate.events.clock import Clock
 from tidegate.events.config import Routing
-from tidegate.events.control import SourceClosed
 from tidegate.events.errors import NotAnEnvelope, UnknownEvent
 from tidegate.events.ids import IdSource
 from tidegate.events.log.port import EventLog, Outgoing, Record, TopicPartition, Writer
@@ -159,7 +158,7 @@ class Engine:
             if envelope.seq <= shard.marks.get(envelope.source, 0):
                 self.duplicates += 1
                 return None
-            data = codec.decode_data(envelope)
+            data = codec.decode_data(envelope) if envelope.type in FOLDED else codec.check_known(envelope)
         except NotAnEnvelope as error:
             self._alarms.dead_letter(record, str(error))
             return None
@@ -168,9 +167,10 @@ class Engine:
             self._alarms.stopped(TopicPartition(record.topic, record.partition), str(error))
             return None
         shard.marks[envelope.source] = envelope.seq
-        if isinstance(data, SourceClosed):
+        if envelope.type == "SourceClosed":
             shard.closed[envelope.source] = envelope.ts
             _retire(shard, envelope.ts)
+        if data is None:
             return None
         return Signal(shard.partition, envelope, data)
 

@@ -45,11 +45,12 @@ class Touched(NamedTuple):
 class _Fold:
     """One call of `fold`: collects columns in record order, applies them where order demands it."""
 
-    __slots__ = ("batch", "pools", "state", "targets", "urgent")
+    __slots__ = ("batch", "pools", "rates", "state", "targets", "urgent")
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.batch = Batch()
+        self.rates: dict[ListPrice, tuple[int, ...]] = {}
         self.targets: set[int] = set()
         self.pools: set[int] = set()
         self.urgent = False
@@ -91,27 +92,36 @@ class _Fold:
 
     def bill(self, target: int, ts: int, tokens: Tokens, price: ListPrice, billed: int | None) -> None:
         """Observe what each class cost per token. `billed` is the whole bill where it differs from the list."""
-        full = price.filled() if price.is_complete() else price
+        rates = self.rates.get(price)
+        if rates is None:
+            rates = self.rates[price] = _rates(price)
+        counts = (
+            tokens.input_uncached,
+            tokens.cache_read,
+            tokens.cache_write_5m,
+            tokens.cache_write_1h,
+            tokens.output,
+        )
         listed = self.state.list_price[target]
-        amounts: list[tuple[int, int, int]] = []
-        for place, name in enumerate(CLASSES):
-            count, rate = getattr(tokens, name), getattr(full, name)
-            if not count or rate is None:
+        total = 0
+        if billed is not None:
+            total = sum(count * rate for count, rate in zip(counts, rates, strict=True) if count and rate)
+        first = target * len(CLASSES)
+        for place, count in enumerate(counts):
+            rate = rates[place]
+            if not count or rate == UNLISTED:
                 continue
             if listed[place] != rate:
                 self.list_changed(target, place, ts, rate)
-            amounts.append((place, count, rate))
-        total = sum(count * rate for _, count, rate in amounts)
-        for place, count, rate in amounts:
             if billed is None or total == 0:
-                cost = round_half_up(count * rate, _MILLION)
+                cost = (2 * count * rate + _MILLION) // (2 * _MILLION)
             else:
                 cost = round_half_up(count * rate * max(billed, 0), total)
-            self.batch.prices.append((target * len(CLASSES) + place, ts, cost, count))
+            self.batch.prices.append((first + place, ts, cost, count))
 
     def list_changed(self, target: int, place: int, ts: int, rate: int) -> None:
         # A price event shifts the level, so what came before it must be observed first. Rare.
-        self.batch.apply(self.state)
+        self.batch.apply_prices(self.state)
         series = indexes([target * len(CLASSES) + place])
         self.state.prices.price_event(series, indexes([ts]), indexes([rate]))
         self.state.list_price[target][place] = rate
@@ -185,6 +195,13 @@ class _Fold:
             longer_units = use.units
 
 
+def _rates(price: ListPrice) -> tuple[int, ...]:
+    """The list price of each class, missing cache classes filled; UNLISTED where none is known."""
+    full = price.filled() if price.is_complete() else price
+    listed = (getattr(full, name) for name in CLASSES)
+    return tuple(UNLISTED if rate is None else rate for rate in listed)
+
+
 _HANDLERS: dict[type[Any], Callable[[_Fold, Signal, Any], None]] = {
     UsageSettled: _Fold.settled,
     AttemptFailed: _Fold.failed,
@@ -192,6 +209,10 @@ _HANDLERS: dict[type[Any], Callable[[_Fold, Signal, Any], None]] = {
     SettlementCorrected: _Fold.corrected,
     DemandSeen: _Fold.demanded,
 }
+
+
+FOLDED = frozenset(kind.__name__ for kind in _HANDLERS)
+"""Types of the signals topic that change a belief; the others need not be decoded."""
 
 
 def fold(state: State, signals: Iterable[Signal]) -> Touched:

@@ -43,6 +43,12 @@ def decode_data(envelope: Envelope) -> Any:
         ) from error
 
 
+def check_known(envelope: Envelope) -> None:
+    """Raises UnknownEvent when type or version are not known; for consumers that need not read the data."""
+    if CURRENT.get(envelope.type) != envelope.v:
+        _decode_old(envelope)
+
+
 def _decode_old(envelope: Envelope) -> Any:
     current = CURRENT.get(envelope.type)
     if current is None or envelope.v > current:
