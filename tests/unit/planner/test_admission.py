@@ -132,6 +132,10 @@ CASES: dict[str, tuple[Routing, tuple[RateSnapshot, ...], Ask, LocalView, tuple[
         LocalView(uses=(WindowUse(WindowId("w"), PERIOD_NS, 1),)),
         ("window_exhausted", "window w: needs 1 requests, has 0", PERIOD_NS + HOUR_NS),
     ),
+    "window as large as the request, but used": (
+        in_pool(window("w", "requests", 1)), (of_pool("p", used("w", 1, 1)),), ask(), LocalView(),
+        ("window_exhausted", "window w: needs 1 requests, has 0", PERIOD_NS + HOUR_NS),
+    ),
     "request larger than the whole window": (
         in_pool(window("w", "tokens", 1_099)), (), ask(), LocalView(),
         ("window_exhausted", "window w: needs 1100 tokens, has 1099", None),
