@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.log_reading import OpenLog
+from tidegate.events.archive_log import ArchivedLog
 from tidegate.events.clock import SystemClock
 from tidegate.events.log.memory import MemoryEventLog, MemoryStore
 from tidegate.events.log.port import EventLog
@@ -14,12 +15,13 @@ from tidegate.events.log.sqlite import SqliteEventLog
 from tidegate.events.topics import ROLES
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=["memory", "sqlite", "archived", pytest.param("kafka", marks=pytest.mark.kafka)])
 async def event_log_factory(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenLog]:
     """Opens handles on one log; all are closed at the end of the test."""
     make: dict[str, Callable[[], OpenLog]] = {
         "memory": _memory,
         "sqlite": lambda: _sqlite(tmp_path),
+        "archived": lambda: _archived(tmp_path),
         "kafka": lambda: _kafka(request),
     }
     open_one = make[request.param]()
@@ -51,6 +53,15 @@ def _memory() -> OpenLog:
 def _sqlite(folder: Path) -> OpenLog:
     async def open_one() -> EventLog:
         return SqliteEventLog.open(folder, frozenset(ROLES), SystemClock())
+
+    return open_one
+
+
+def _archived(folder: Path) -> OpenLog:
+    open_live = _sqlite(folder / "live")
+
+    async def open_one() -> EventLog:
+        return ArchivedLog(await open_live(), folder / "archive")
 
     return open_one
 

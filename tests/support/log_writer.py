@@ -29,10 +29,10 @@ async def write(folder: Path, rng: random.Random) -> None:
         size = rng.choice([1, 1, 3, 20, 200])
         await log.append(outgoing(SIGNAL, range(appended, appended + size), size=rng.randrange(8, 3_000)))
         appended += size
-        print(f"appended {appended}", flush=True)  # noqa: T201 - its report
+        print(f"appended {appended}", flush=True)
         await writer.commit(outgoing(SNAPSHOT, range(committed, appended), size=64), {SIGNAL: appended})
         committed = appended
-        print(f"committed {committed}", flush=True)  # noqa: T201 - its report
+        print(f"committed {committed}", flush=True)
 
 
 if __name__ == "__main__":
