@@ -26,6 +26,8 @@ async def event_log_factory(request: pytest.FixtureRequest, tmp_path: Path) -> A
     }
     open_one = make[request.param]()
     async with AsyncExitStack() as stack:
+        if request.param == "kafka":
+            stack.push_async_exit(open_one)  # type: ignore[arg-type] - it removes its topics
 
         async def open_log() -> EventLog:
             log = await open_one()
