@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 
 import pytest
 
@@ -415,3 +416,12 @@ async def test_caller_and_buffer_must_both_let_go_before_reading_goes_on() -> No
         assert exchange.buffered_bytes == 0
         exchange.resume()
         assert taken + len(await read_all(exchange)) == len(body)
+
+
+async def test_a_connection_past_its_idle_time_is_not_taken_though_the_loop_was_too_busy_to_reap_it() -> None:
+    # On asyncio's loop only: uvloop's clock stands still within a turn.
+    async with RawServer(play(response(b"ok"))) as server, client(idle_s=0.02) as upstream:
+        await call(upstream, server.url)
+        time.sleep(0.05)
+        await call(upstream, server.url)
+        assert only(upstream).opened == 2

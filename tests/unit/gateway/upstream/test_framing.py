@@ -64,11 +64,15 @@ FAULTS = {
     "chunk longer than said": CHUNKED + b"2\r\nokk\r\n0\r\n\r\n",
     "body longer than said": OK + b"content-length: 2\r\n\r\nokk",
     "second response": (OK + b"content-length: 2\r\n\r\nok") * 2,
+    "second response without body": OK + b"content-length: 2\r\n\r\nok" + OK + b"content-length: 0\r\n\r\n",
     "more after close": OK + b"connection: close\r\ncontent-length: 2\r\n\r\nokk",
     "body in a 204": b"HTTP/1.1 204 None\r\ncontent-length: 2\r\n\r\nok",
     "201 headers": OK + b"x: y\r\n" * 201 + b"\r\n",
     "65 KiB of headers": OK + b"x: " + b"y" * 66_000 + b"\r\n\r\n",
     "65 KiB of interim heads": b"HTTP/1.1 103 Hints\r\nlink: %b\r\n\r\n" % (b"y" * 9000) * 8,
+    "72 KiB of headers and the body at once": OK
+    + (b"x: %b\r\n" % (b"y" * 8000)) * 9
+    + b"content-length: 2\r\n\r\nok",
     "300 trailers": CHUNKED + b"0\r\n" + b"x: y\r\n" * 300 + b"\r\n",
 }
 
