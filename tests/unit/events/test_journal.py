@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from support.journals import CONTEXT, open_journal, settled, started
 
+from support.journals import CONTEXT, open_journal, settled, started
 from tidegate.events import codec
 from tidegate.events.errors import AlreadySettled, JournalCorrupt, JournalUnwritable, SlotTaken
 from tidegate.events.journal import frames

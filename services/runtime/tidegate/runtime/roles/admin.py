@@ -1,0 +1,150 @@
+"""The admin role: its own process, port and credential; publishes config, flips kill-switches, shows metrics."""
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+import socket
+from pathlib import Path
+from typing import Annotated, Any
+
+import uvicorn
+from fastapi import Depends, FastAPI, Header, HTTPException, Response
+
+from tidegate.events.errors import TidegateError, Unavailable
+from tidegate.events.types import TargetId
+from tidegate.runtime import metrics
+from tidegate.runtime.control import Control
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.process import Stopping
+from tidegate.runtime.settings import ConfigInvalid, load_settings, resolve_secret, resolve_secrets
+from tidegate.runtime.sockets import bound
+from tidegate.runtime.telemetry import logger
+
+PUBLISH_RETRY_S = 1.0
+
+
+class AdminRole:
+    """One admin process."""
+
+    def __init__(self, machine: Machine, config: Path, fd: int | None) -> None:
+        self._machine = machine
+        self._config = config
+        self._fd = fd
+
+    def token(self) -> str:
+        """The admin credential: the configured secret, else one made at first start in `admin.token`."""
+        reference = self._machine.settings.admin.token
+        if reference is not None:
+            return resolve_secret(reference, self._machine.env, "admin token")
+        path = self._machine.data_dir / "admin.token"
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_text(secrets.token_urlsafe(32))
+        return path.read_text().strip()
+
+    async def run(self, stopping: Stopping) -> None:
+        """Publish the file's config if it is new, then serve until told to stop."""
+        machine = self._machine
+        log = machine.open_log(("control",))
+        control = Control(log, machine.clock, machine.ids)
+        settings = machine.settings.admin
+        listening = (
+            bound(settings.host, settings.port) if self._fd is None else socket.socket(fileno=self._fd)
+        )
+        config = uvicorn.Config(
+            build_app(machine, control, self._config, self.token()),
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+        )
+        server = _Server(config)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                publishing = tasks.create_task(self._publish(control))
+                ending = tasks.create_task(_end(server, stopping))
+                logger().info("admin serves", port=listening.getsockname()[1])
+                await server.serve([listening])
+                publishing.cancel()
+                ending.cancel()
+        finally:
+            await log.close()
+
+    async def _publish(self, control: Control) -> None:
+        routing = self._machine.settings.routing()
+        while True:
+            try:
+                if await control.publish_if_new(routing, "file"):
+                    logger().info("config published", digest=routing.digest())
+                return
+            except Unavailable:
+                await asyncio.sleep(PUBLISH_RETRY_S)
+
+
+class _Server(uvicorn.Server):
+    def install_signal_handlers(self) -> None:
+        """Signals are ours."""
+
+    def capture_signals(self) -> Any:
+        """Signals are ours."""
+        return contextlib.nullcontext()
+
+
+async def _end(server: uvicorn.Server, stopping: Stopping) -> None:
+    await stopping.event.wait()
+    server.should_exit = True
+
+
+def build_app(machine: Machine, control: Control, config: Path, token: str) -> FastAPI:
+    """The admin application; every route but health asks for the token in its own signature."""
+
+    def authorized(authorization: Annotated[str, Header()] = "") -> str:
+        if not hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode()):
+            raise HTTPException(401, "admin token required")
+        return "admin"
+
+    actor_type = Annotated[str, Depends(authorized)]
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/metrics")
+    async def show_metrics(_actor: actor_type) -> Response:
+        found = await metrics.collect(machine.run_dir)
+        return Response(metrics.render(found), media_type="text/plain; version=0.0.4")
+
+    @app.get("/admin/status")
+    async def status(_actor: actor_type) -> dict[str, Any]:
+        return {"processes": await metrics.collect(machine.run_dir), "config": await control.newest_digest()}
+
+    _add_actions(app, machine, control, config, actor_type)
+    return app
+
+
+def _add_actions(app: FastAPI, machine: Machine, control: Control, config: Path, actor_type: Any) -> None:
+    @app.post("/admin/config")
+    async def publish(actor: actor_type) -> dict[str, Any]:
+        try:
+            settings = await asyncio.to_thread(load_settings, config)
+            resolve_secrets(settings.targets, machine.env)
+            new = await control.publish_if_new(settings.routing(), actor)
+        except ConfigInvalid as error:
+            raise HTTPException(422, error.mistakes) from error
+        except TidegateError as error:
+            raise HTTPException(503, error.code) from error
+        return {"published": new, "digest": settings.routing().digest()}
+
+    @app.post("/admin/targets/{target}/{action}")
+    async def switch(target: str, action: str, actor: actor_type, reason: str = "") -> dict[str, str]:
+        if action not in {"enable", "disable"}:
+            raise HTTPException(404, "enable or disable")
+        if target not in {known.id for known in machine.settings.targets}:
+            raise HTTPException(404, f"there is no target {target}")
+        try:
+            await control.switch(TargetId(target), disabled=action == "disable", actor=actor, reason=reason)
+        except TidegateError as error:
+            raise HTTPException(503, error.code) from error
+        return {"target": target, "state": f"{action}d"}

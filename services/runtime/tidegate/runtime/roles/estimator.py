@@ -1,0 +1,70 @@
+"""The estimator role: the log runner, or the same engine fed by faust."""
+
+import asyncio
+
+from tidegate.estimator.log_runner import LogRunner
+from tidegate.runtime.dead_letters import DeadLetters
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.metrics import MetricsServer
+from tidegate.runtime.process import Stopping, run_role
+from tidegate.runtime.routing_follower import RoutingFollower
+from tidegate.runtime.telemetry import logger
+
+
+def run_estimator(machine: Machine, runner: str, parent_fd: int | None) -> None:
+    """Run the estimator with the named runner until told to stop."""
+    if runner == "faust":
+        from tidegate.runtime.roles.estimator_faust import run_faust
+
+        run_faust(machine, parent_fd)
+        return
+    run_role(EstimatorRole(machine).run, parent_fd)
+
+
+class EstimatorRole:
+    """One estimator process over all partitions."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    async def run(self, stopping: Stopping) -> None:
+        """Fold and publish until told to stop. Raises Fenced when another estimator took over."""
+        machine = self._machine
+        journal = await machine.open_journal("estimator")
+        control = machine.open_log()
+        follower = RoutingFollower(control, machine.settings.routing())
+        letters = DeadLetters(journal)
+        runner = LogRunner(
+            lambda: machine.open_log(("estimator",)),
+            machine.clock,
+            machine.ids,
+            follower,
+            letters,
+            machine.settings.estimator.publish_every_s,
+        )
+        metrics = MetricsServer(machine.run_dir, "estimator", lambda: _numbers(runner, letters))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                following = tasks.create_task(follower.run())
+                serving = tasks.create_task(metrics.run())
+                try:
+                    logger().info("estimator runs")
+                    await runner.run(stopping)
+                finally:
+                    following.cancel()
+                    serving.cancel()
+        finally:
+            await control.close()
+            await journal.close()
+
+
+def _numbers(runner: LogRunner, letters: DeadLetters) -> dict[str, float]:
+    engine = runner.engine
+    return {
+        "events_applied_total": 0 if engine is None else engine.applied,
+        "duplicates_dropped_total": 0 if engine is None else engine.duplicates,
+        "snapshots_published_total": 0 if engine is None else engine.outbox.snapshots,
+        "restarts_total": runner.restarts,
+        "dead_letters_total": letters.count,
+        "partitions_stopped": len(letters.stops),
+    }

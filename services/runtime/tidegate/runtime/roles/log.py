@@ -1,0 +1,95 @@
+"""The log role: the relay that moves journals into the log, and the archiver behind it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tidegate.events.errors import LogUnavailable, Unavailable
+from tidegate.events.log.port import EventLog
+from tidegate.events.relay import Relay
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.metrics import MetricsServer
+from tidegate.runtime.process import Stopping
+from tidegate.runtime.telemetry import logger
+
+ARCHIVE_EVERY_S = 60.0
+
+
+class LogRole:
+    """One process per machine: it alone writes gateway events into the log."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._archived_rows = 0
+
+    async def run(self, stopping: Stopping) -> None:
+        """Relay until told to stop, then until nothing synced is left."""
+        machine = self._machine
+        log = machine.open_log(("relay",))
+        relay = Relay(
+            machine.data_dir,
+            log,
+            machine.clock,
+            machine.ids,
+            orphan_after_s=machine.settings.log.orphan_after_s,
+        )
+        metrics = MetricsServer(machine.run_dir, "log", lambda: self._numbers(relay))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                serving = tasks.create_task(metrics.run())
+                archiving = tasks.create_task(self._archive(log))
+                try:
+                    logger().info("log role runs")
+                    await relay.run(stopping)
+                finally:
+                    serving.cancel()
+                    archiving.cancel()
+        finally:
+            relay.close()
+            await log.close()
+
+    def _numbers(self, relay: Relay) -> dict[str, float]:
+        return {
+            "relay_events_total": relay.sent(),
+            "relay_lag_events": relay.lag(),
+            "archived_rows_total": self._archived_rows,
+        }
+
+    async def _archive(self, log: EventLog) -> None:
+        from tidegate.events.archive import Archiver
+
+        machine = self._machine
+        archiver = await asyncio.to_thread(Archiver, log, machine.archive_dir)
+        try:
+            while True:
+                await asyncio.sleep(ARCHIVE_EVERY_S)
+                until_ns = machine.clock.wall_ns() - int(machine.settings.log.archive_after_s * 1e9)
+                try:
+                    done = await archiver.run(until_ns)
+                except Unavailable as error:
+                    logger().warning("archive waits", why=str(error))
+                    continue
+                self._archived_rows += done.rows
+                if done.holes:
+                    logger().error("records were dropped before they were archived", count=len(done.holes))
+        finally:
+            archiver.close()
+
+    def drain(self, data_dir: Path) -> Callable[[Stopping], Awaitable[None]]:
+        """A role that drains another folder's orphaned journals and ends."""
+
+        async def run(_stopping: Stopping) -> None:
+            machine = self._machine
+            log = machine.open_log(("relay",))
+            relay = Relay(data_dir, log, machine.clock, machine.ids)
+            try:
+                await relay.drain()
+                logger().info("drained", path=str(data_dir), count=relay.sent())
+            except LogUnavailable as error:
+                logger().error("not drained", why=str(error))
+                raise
+            finally:
+                relay.close()
+                await log.close()
+
+        return run

@@ -1,0 +1,59 @@
+"""The projector role: the one DuckDB writer, and the socket that answers SQL."""
+
+import asyncio
+from pathlib import Path
+
+from tidegate.events.archive_log import ArchivedLog
+from tidegate.events.log.port import Record
+from tidegate.projections.batch import Halt
+from tidegate.projections.projector import Projector
+from tidegate.runtime.dead_letters import DeadLetters
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.metrics import MetricsServer
+from tidegate.runtime.process import Stopping
+from tidegate.runtime.telemetry import logger
+
+
+class ProjectorRole:
+    """One projector process."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    async def run(self, stopping: Stopping) -> None:
+        """Fold and answer until told to stop."""
+        machine = self._machine
+        journal = await machine.open_journal("projector")
+        log = ArchivedLog(machine.open_log(), machine.archive_dir)
+        letters = DeadLetters(journal)
+
+        async def dead_letter(record: Record, reason: str, /) -> None:
+            letters.dead_letter(record, reason)
+
+        projector = Projector(
+            log, machine.projections_path, machine.query_socket, dead_letters=dead_letter, alarm=_Alarm()
+        )
+        metrics = MetricsServer(machine.run_dir, "projector", lambda: {"dead_letters_total": letters.count})
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                serving = tasks.create_task(metrics.run())
+                try:
+                    logger().info("projector runs")
+                    await projector.run(stopping.event)
+                finally:
+                    serving.cancel()
+        finally:
+            await log.close()
+            await journal.close()
+
+
+class _Alarm:
+    def halted(self, halt: Halt) -> None:
+        """A partition stopped."""
+        logger().error(
+            "projection of a partition stopped", topic=halt.where.topic, partition=halt.where.partition
+        )
+
+    def started_over(self, aside: Path, reason: str) -> None:
+        """The file was unusable."""
+        logger().error("read model is built anew", path=str(aside), why=reason)
