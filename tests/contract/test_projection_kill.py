@@ -31,9 +31,9 @@ async def main(records, path):
     async with running(log, path, pace=Pace(batch_records=40, linger_s=0.0, poll_s=0.05)) as (runner, _):
         report, apply = sys.stdout, runner._store.apply
         def told(parts):
-            apply(parts)
             report.write(".")
             report.flush()
+            apply(parts)
         runner._store.apply = told
         await runner.catch_up()
     report.write("end")
@@ -48,7 +48,7 @@ async def test_rows_equal_positions_after_every_kill_and_the_end_is_the_whole_lo
     (tmp_path / "records").write_bytes(msgspec.msgpack.encode(records))
     reached = [0]
     for _ in range(KILLS):
-        await killed_after(rng.randrange(2, 10), rng.random() * 0.01, tmp_path / "records", path)
+        await killed_inside(rng.randrange(2, 10), rng.random() * 0.03, tmp_path / "records", path)
         store = Store.open(path, LIMITS)
         positions, held = store.positions(), content(store.connection)
         store.close()
@@ -62,15 +62,15 @@ async def test_rows_equal_positions_after_every_kill_and_the_end_is_the_whole_lo
     assert await folded(log, path) == await folded(log, tmp_path / "once.duckdb")
 
 
-async def killed_after(commits: int, delay_s: float, records: Path, path: Path) -> None:
-    """Run an ingesting process and kill it some time after its nth commit."""
+async def killed_inside(commit: int, delay_s: float, records: Path, path: Path) -> None:
+    """Run an ingesting process and kill it some time after it began its nth commit."""
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, str(records), str(path)],
         stdout=subprocess.PIPE,
         env={"PYTHONPATH": str(Path(__file__).parents[1])},
     ) as child:
         assert child.stdout is not None
-        assert child.stdout.read(commits) == b"." * commits
+        assert child.stdout.read(commit) == b"." * commit
         with pytest.raises(subprocess.TimeoutExpired):
             child.wait(delay_s)
         child.kill()
