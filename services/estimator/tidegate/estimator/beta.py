@@ -16,7 +16,7 @@ def beta_cdf(x: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def beta_quantile(probability: float, a: FloatArray, b: FloatArray) -> FloatArray:
-    """The x with I_x(a, b) = probability.
+    """The x with I_x(a, b) = probability, for a low quantile: probability ≤ 0.1.
 
     Newton on ln I over ln x, which is concave: after the first step it climbs to the root from the left and
     cannot overshoot. A fixed number of steps, so equal states give equal bits.
@@ -30,7 +30,8 @@ def beta_quantile(probability: float, a: FloatArray, b: FloatArray) -> FloatArra
         slope = np.exp(log_front - np.log1p(-x) - log_value)
         log_x = np.minimum(log_x + (target - log_value) / np.maximum(slope, _TINY), -1e-12)
         log_x = np.maximum(log_x, -600.0)
-    return np.exp(log_x)
+    value: FloatArray = np.exp(log_x)
+    return value
 
 
 def _log_cdf(

@@ -104,7 +104,7 @@ def _marginal_value(weight: FloatArray, value: FloatArray, served: FloatArray) -
     for k in range(BUCKETS - 1, -1, -1):
         marginal = np.where(~found & (weight[k] > 0), value[k], marginal)
         above = above + weight[k]
-        found = found | (above >= served)
+        found = found | ((above >= served) & (above > 0))
     return marginal
 
 

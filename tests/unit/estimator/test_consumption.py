@@ -1,0 +1,112 @@
+"""Consumption series: lazy bins, late and missing evidence, any window length."""
+
+import numpy as np
+import pytest
+
+from tidegate.estimator import activity, level
+from tidegate.estimator.consumption import BIN, BIN_MS, CHAIN, LEVEL, OPEN_UNITS, Consumption
+
+NS = 1_000_000_000
+WINDOW_NS = 5 * 3600 * NS
+BIN_NS = WINDOW_NS // 30
+ONE = np.array([0])
+
+
+def _series(window_ns: int = WINDOW_NS) -> Consumption:
+    series = Consumption(1)
+    series.open_series(ONE, np.array([window_ns]))
+    return series
+
+
+def _use(series: Consumption, bin_: float, units: int) -> int:
+    return series.observe(ONE, np.array([int(bin_ * BIN_NS)]), np.array([units]))
+
+
+def test_uses_of_one_bin_add_up_exactly_and_close_when_a_later_bin_begins() -> None:
+    series = _series()
+    _use(series, 7.0, 2**40)
+    _use(series, 7.5, 1)
+    assert series.data[OPEN_UNITS, 0] == 2**40 + 1
+    assert series.data[CHAIN][activity.CLOSED, 0] == 0
+    _use(series, 8.0, 5)
+    assert series.data[OPEN_UNITS, 0] == 5
+    assert series.data[CHAIN][activity.CLOSED, 0] == 1
+    assert series.data[LEVEL][level.SLOW, 0] == np.log(2.0**40 + 1)
+
+
+def test_idle_bins_count_in_the_chain_and_never_pull_the_level_down() -> None:
+    series = _series()
+    for bin_ in range(20):
+        _use(series, bin_, 1000)
+    before = series.data[LEVEL].copy()
+    _use(series, 500, 1000)
+    after = series.data[LEVEL]
+    assert abs(after[level.SLOW, 0] + after[level.FAST, 0] - np.log(1000)) < 1e-9
+    assert after[level.UPDATES, 0] == before[level.UPDATES, 0] + 1
+    assert series.data[CHAIN][activity.CLOSED, 0] == 500
+    assert series.data[CHAIN][activity.AGE, 0] == 480
+
+
+def test_late_uses_are_counted_and_left_out_of_the_rate() -> None:
+    series = _series()
+    _use(series, 10, 100)
+    assert _use(series, 9.9, 7) == 1
+    assert series.data[OPEN_UNITS, 0] == 100
+    assert series.observe(np.zeros(4, dtype=np.int64), np.array([11, 10, 9, 11]) * BIN_NS, np.full(4, 3)) == 2
+    assert series.data[OPEN_UNITS, 0] == 6
+    assert series.data[BIN, 0] == 11
+
+
+def test_a_use_of_nothing_or_less_is_no_activity() -> None:
+    series = _series()
+    _use(series, 1, 0)
+    _use(series, 2, -50)
+    _use(series, 3, 10)
+    assert series.data[LEVEL][level.UPDATES, 0] == 0
+    assert series.data[CHAIN][activity.AGE, 0] == 3
+
+
+def test_censored_time_is_missing_not_idle() -> None:
+    idle, censored = _series(), _series()
+    for series in (idle, censored):
+        for bin_ in range(20):
+            _use(series, bin_, 1000)
+    censored.censor(ONE, np.array([50 * BIN_NS]))
+    assert censored.data[BIN, 0] == 50
+    for series in (idle, censored):
+        _use(series, 50, 1000)
+        _use(series, 51, 1000)
+    stops = (idle.data[CHAIN][activity.STOP, 0], censored.data[CHAIN][activity.STOP, 0])
+    assert stops[0] > activity.PRIOR_STOP > stops[1] - 1e-12
+    assert censored.data[CHAIN][activity.CLOSED, 0] == 21
+    assert idle.data[CHAIN][activity.CLOSED, 0] == 51
+
+
+def test_a_series_without_a_width_is_an_error_and_the_first_width_stays() -> None:
+    with pytest.raises(ValueError, match="open_series"):
+        _use(Consumption(1), 1, 1)
+    series = _series()
+    series.open_series(ONE, np.array([WINDOW_NS * 9]))
+    assert series.data[BIN_MS, 0] == 600_000
+
+
+@pytest.mark.parametrize("window_s", [0.01, 60, 18_000, 604_800, 31 * 86_400])
+def test_windows_from_milliseconds_to_months_stay_finite(window_s: float) -> None:
+    window_ns = int(window_s * NS)
+    series = _series(window_ns)
+    rng = np.random.default_rng(5)
+    now = 1_700_000_000 * NS
+    for _ in range(300):
+        now += int(rng.exponential(window_ns / 40))
+        series.observe(ONE, np.array([now]), np.array([int(rng.lognormal(5, 3))]))
+    assert np.all(np.isfinite(series.data))
+
+
+def test_the_answer_between_events_equals_the_answer_with_the_bins_closed_by_an_event() -> None:
+    asked, fed = _series(), _series()
+    for series in (asked, fed):
+        for bin_ in (1, 2, 3, 9):
+            _use(series, bin_, 100)
+    view = asked.closed_at(ONE, 40 * BIN_NS)
+    _use(fed, 40, 0)
+    assert np.array_equal(view, fed.data[:, ONE])
