@@ -11,7 +11,7 @@ from tidegate.events.upcast import upcast
 
 _encoder = msgspec.json.Encoder()
 _envelopes = msgspec.json.Decoder(Envelope)
-_raw = msgspec.json.Decoder()
+_raw = msgspec.json.Decoder(dict[str, Any])
 _decoders: dict[tuple[str, int], msgspec.json.Decoder[Any]] = {
     key: msgspec.json.Decoder(struct) for key, struct in STRUCTS.items()
 }
@@ -26,7 +26,7 @@ def decode_envelope(value: bytes | memoryview) -> Envelope:
     """The envelope with its data still raw. Raises NotAnEnvelope."""
     try:
         return _envelopes.decode(value)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:  # RecursionError: nested too deep to read
         raise NotAnEnvelope(f"record is no envelope: {error}") from error
 
 
@@ -37,7 +37,7 @@ def decode_data(envelope: Envelope) -> Any:
         if decoder is not None and CURRENT[envelope.type] == envelope.v:
             return decoder.decode(envelope.data)
         return _decode_old(envelope)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UnknownEvent(
             f"event {envelope.id} says {envelope.type} v{envelope.v} but does not fit it: {error}"
         ) from error
@@ -58,8 +58,9 @@ def _decode_old(envelope: Envelope) -> Any:
         )
     try:
         data = upcast(envelope.type, envelope.v, current, _raw.decode(envelope.data))
-    except KeyError as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        # No step from this version, or one that does not find what it reads.
         raise UnknownEvent(
-            f"event {envelope.id} is {envelope.type} v{envelope.v}: no upcaster to v{current}"
+            f"event {envelope.id} is {envelope.type} v{envelope.v}: cannot be upcast to v{current} ({error!r})"
         ) from error
     return msgspec.convert(data, STRUCTS[envelope.type, current])
