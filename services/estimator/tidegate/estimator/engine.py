@@ -12,6 +12,7 @@ from tidegate.estimator.state import Row, State
 from tidegate.events import codec
 from tidegate.events.clock import Clock
 from tidegate.events.config import Routing
+from tidegate.events.dedup import Marks
 from tidegate.events.errors import NotAnEnvelope, UnknownEvent
 from tidegate.events.ids import IdSource
 from tidegate.events.log.port import EventLog, Outgoing, Record, TopicPartition, Writer
@@ -20,18 +21,16 @@ from tidegate.events.quota import duration_ns
 from tidegate.events.topics import SIGNALS, SNAPSHOTS, STATE
 
 MARKS_KEY = "marks"
-MARK_LIFE_NS = 7 * 86_400 * 1_000_000_000
 MAX_UNCOMMITTED = 10_000
 
 _rows = msgspec.json.Decoder(Row)
 
 
 class MarksRow(msgspec.Struct):
-    """Stored beside the states of a partition: position, newest seq per source, when sources closed."""
+    """Stored beside the states of a partition: what was applied of it."""
 
     position: int
-    marks: dict[str, int]
-    closed: dict[str, int] = {}
+    marks: Marks
 
 
 _marks_rows = msgspec.json.Decoder(MarksRow)
@@ -52,14 +51,13 @@ class Alarms(Protocol):
 class Shard:
     """One signals partition: what was applied of it, and whether it stopped."""
 
-    __slots__ = ("closed", "dirty", "marks", "partition", "pools", "position", "stopped", "targets", "writer")
+    __slots__ = ("dirty", "marks", "partition", "pools", "position", "stopped", "targets", "writer")
 
     def __init__(self, partition: int, writer: Writer) -> None:
         self.partition = partition
         self.writer = writer
         self.position = 0
-        self.marks: dict[str, int] = {}
-        self.closed: dict[str, int] = {}
+        self.marks = Marks()
         self.dirty = False
         self.stopped = False
         self.targets: set[str] = set()
@@ -113,8 +111,7 @@ class Engine:
     def _restore(self, key: str, partition: int, value: bytes) -> None:
         if key == f"{MARKS_KEY}:{partition}":
             stored = _marks_rows.decode(value)
-            shard = self.shards[partition]
-            shard.marks, shard.closed = stored.marks, stored.closed
+            self.shards[partition].marks = stored.marks
         else:
             self.state.load(_rows.decode(value), partition)
 
@@ -155,10 +152,14 @@ class Engine:
             return None
         try:
             envelope = codec.decode_envelope(record.value)
-            if envelope.seq <= shard.marks.get(envelope.source, 0):
+            if envelope.seq <= shard.marks.seqs.get(envelope.source, 0):
                 self.duplicates += 1
                 return None
-            data = codec.decode_data(envelope) if envelope.type in FOLDED else codec.check_known(envelope)
+            data = None
+            if envelope.type in FOLDED:
+                data = codec.decode_data(envelope)
+            else:
+                codec.check_known(envelope)
         except NotAnEnvelope as error:
             self._alarms.dead_letter(record, str(error))
             return None
@@ -166,10 +167,10 @@ class Engine:
             shard.stopped = True
             self._alarms.stopped(TopicPartition(record.topic, record.partition), str(error))
             return None
-        shard.marks[envelope.source] = envelope.seq
+        shard.marks.accept(envelope.source, envelope.seq)
         if envelope.type == "SourceClosed":
-            shard.closed[envelope.source] = envelope.ts
-            _retire(shard, envelope.ts)
+            shard.marks.close(envelope.source, record.append_ns)
+            shard.marks.retire(record.append_ns)
         if data is None:
             return None
         return Signal(shard.partition, envelope, data)
@@ -223,15 +224,8 @@ class Engine:
             await shard.writer.close()
 
 
-def _retire(shard: Shard, now_ns: int) -> None:
-    for source, closed_ns in list(shard.closed.items()):
-        if now_ns - closed_ns > MARK_LIFE_NS:
-            del shard.closed[source]
-            shard.marks.pop(source, None)
-
-
 def _marks_records(shard: Shard, now_ns: int, outbox: Outbox) -> list[Outgoing]:
-    stored = MarksRow(shard.position, shard.marks, shard.closed)
+    stored = MarksRow(shard.position, shard.marks)
     key = f"{MARKS_KEY}:{shard.partition}".encode()
     return [
         Outgoing(STATE.name, shard.partition, key, msgspec.json.encode(stored)),
@@ -239,6 +233,6 @@ def _marks_records(shard: Shard, now_ns: int, outbox: Outbox) -> list[Outgoing]:
             SNAPSHOTS.name,
             shard.partition,
             f"applied:{shard.partition}".encode(),
-            outbox.applied(shard.partition, shard.position, shard.marks, now_ns),
+            outbox.applied(shard.partition, shard.position, shard.marks.seqs, now_ns),
         ),
     ]

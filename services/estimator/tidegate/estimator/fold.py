@@ -70,6 +70,8 @@ class _Fold:
             self.bill(target, ts, data.tokens, data.price, None)
 
     def count(self, signal: Signal, data: UsageSettled | DemandSeen, uses: tuple[WindowUse, ...]) -> None:
+        if not uses:
+            return
         pool = self.state.pool(data.pool, signal.partition)
         for use in uses:
             if use.duration_ns <= 0:

@@ -214,6 +214,8 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     kind: Literal["sqlite", "kafka"] = "sqlite"
     bootstrap: str | None = None
     topic_prefix: str = ""
+    replication: Positive = 1
+    """Copies of a Kafka record; 3 in production, with two in sync."""
     journal_max_bytes: Positive = 4 * 1024**3
     reserve_bytes: Positive = 16 * 1024**2
     orphan_after_s: Annotated[float, Meta(ge=0)] = 10.0

@@ -171,6 +171,7 @@ class Attempt:
         return failure
 
     async def _error_body(self, upstream: UpstreamExchange) -> bytes:
+        upstream.first_token_seen()
         parts: list[bytes] = []
         size = 0
         try:

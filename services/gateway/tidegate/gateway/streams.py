@@ -146,6 +146,7 @@ class StreamRelay:
         )
 
     async def _not_a_stream(self) -> Failure:
+        self._upstream.first_token_seen()
         parts: list[bytes] = []
         try:
             while sum(map(len, parts)) < 65_536 and (data := await self._attempt.read(self._upstream)):

@@ -5,13 +5,17 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidegate.events.clock import Clock, SystemClock
 from tidegate.events.config import Settings
 from tidegate.events.ids import IdSource
 from tidegate.events.journal.journal import Journal
 from tidegate.events.log.port import EventLog
-from tidegate.runtime.settings import environment
+from tidegate.runtime.settings import ConfigInvalid, environment
+
+if TYPE_CHECKING:
+    from tidegate.events.log.kafka_settings import KafkaSettings
 
 DATA_KEY_BYTES = 32
 
@@ -72,14 +76,26 @@ class Machine:
         log = self.settings.log
         if log.kind == "kafka":
             from tidegate.events.log.kafka import KafkaEventLog
-            from tidegate.events.log.kafka_settings import KafkaSettings
 
-            return KafkaEventLog(
-                KafkaSettings(bootstrap=log.bootstrap or "", client_id="tidegate", prefix=log.topic_prefix)
-            )
+            return KafkaEventLog(self.kafka_settings())
         from tidegate.events.log.sqlite import SqliteEventLog
 
         return SqliteEventLog.open(self.log_dir, frozenset(roles), self.clock)
+
+    def kafka_settings(self) -> "KafkaSettings":
+        """How this process reaches its Kafka; the client id is its own. Raises ConfigInvalid without one."""
+        from tidegate.events.log.kafka_settings import KafkaSettings
+
+        log = self.settings.log
+        if log.bootstrap is None:
+            raise ConfigInvalid(['log.bootstrap: this command needs a Kafka log (kind = "kafka")'])
+        return KafkaSettings(
+            bootstrap=log.bootstrap,
+            client_id=f"tidegate-{os.getpid()}",
+            prefix=log.topic_prefix,
+            replication=log.replication,
+            min_in_sync=min(2, log.replication),
+        )
 
     async def open_journal(self, slot: str) -> Journal:
         """This process's own journal slot."""
