@@ -16,6 +16,7 @@ from tidegate.events.log.port import Outgoing, Record, TopicPartition
 from tidegate.events.log.sqlite_files import naming
 from tidegate.events.log.sqlite_reader import SqliteReader
 from tidegate.events.log.sqlite_role import RoleFile
+from tidegate.events.log.sqlite_rows import SLOTS
 from tidegate.events.log.sqlite_view import NOTHING, RoleFileView
 from tidegate.events.log.sqlite_writer import SqliteWriter
 from tidegate.events.topics import ROLES
@@ -68,17 +69,17 @@ class SqliteEventLog:
         topic = topic_at(where)
         self._check_open()
         view = self._views[topic.role]
-        span = view.spans().get(where, NOTHING)
+        begin, end = view.span(where)
         if topic.keeps_history:
-            return span.begin
+            return begin
         first = view.first_latest(where)
-        return span.end if first is None else first
+        return end if first is None else first
 
     async def end(self, where: TopicPartition) -> int:
         """Position after the last committed record."""
         topic = topic_at(where)
         self._check_open()
-        return self._views[topic.role].spans().get(where, NOTHING).end
+        return self._views[topic.role].span(where)[1]
 
     async def latest(
         self, topic: str, partitions: Sequence[int] | None = None
@@ -94,7 +95,7 @@ class SqliteEventLog:
         newest: dict[bytes, Record] = {}
         for where in asked:
             newest |= await _latest_of(view, where)
-        return newest, {where: spans.get(where, NOTHING).end for where in asked}
+        return newest, {where: spans.get(SLOTS[where], NOTHING)[1] for where in asked}
 
     async def writer(self, transactional_id: str) -> SqliteWriter:
         """Open a transactional writer; fences its predecessor in every file written here."""

@@ -1,9 +1,11 @@
 """Opening the SQLite files of the log, and SQLite's errors in words a caller can act on."""
 
+import struct
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import apsw
 
@@ -123,13 +125,14 @@ def number_rows(
     connection: apsw.Connection, path: Path, select: str, bindings: tuple[str | int, ...] = ()
 ) -> list[tuple[int, ...]]:
     """Rows of integers without their last column, the checksum. Raises LogCorrupt when it does not fit."""
-    rows: list[tuple[int, ...]] = []
-    for *stored, crc in connection.execute(select, bindings).fetchall():
-        numbers = tuple(number for number in stored if isinstance(number, int))
-        if len(numbers) != len(stored) or number_checksum(*numbers) != crc:
-            raise LogCorrupt(f"{path}: damaged (a row of numbers fails its checksum); it was left untouched")
-        rows.append(numbers)
-    return rows
+    try:
+        rows = cast("list[tuple[int, ...]]", connection.execute(select, bindings).fetchall())
+        fit = all(number_checksum(*numbers) == crc for *numbers, crc in rows)
+    except (struct.error, ValueError):  # no integer, or text that is none
+        rows, fit = [], False
+    if not fit:
+        raise LogCorrupt(f"{path}: damaged (a row of numbers fails its checksum); it was left untouched")
+    return [row[:-1] for row in rows]
 
 
 def bound_wal(connection: apsw.Connection) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tidegate.events.errors import LogCorrupt, Refused
 from tidegate.events.log.places import topic_at
 from tidegate.events.log.port import Record, TopicPartition
-from tidegate.events.log.sqlite_rows import MAX_OFFSET
+from tidegate.events.log.sqlite_rows import MAX_OFFSET, SLOTS
 from tidegate.events.log.sqlite_view import NOTHING, RoleFileView, Span
 from tidegate.events.topics import BY_NAME
 
@@ -95,9 +95,9 @@ class SqliteReader:
         while behind and len(taken) < max_records:
             item = behind.popleft()
             part = _next_slice(item, positions[item.where], min(_SLICE_RECORDS, max_records - len(taken)))
-            positions[item.where] = part[-1].offset + 1 if part else item.span.end
+            positions[item.where] = part[-1].offset + 1 if part else item.span[1]
             taken += part
-            if positions[item.where] < item.span.end:
+            if positions[item.where] < item.span[1]:
                 behind.append(item)
             await asyncio.sleep(0)
         self._positions = positions
@@ -111,13 +111,13 @@ class SqliteReader:
         followed.places.rotate(-1)  # so that a partition with a long backlog does not starve the others
         behind: list[_Behind] = []
         for where in followed.places:
-            span = spans.get(where, NOTHING)
-            if positions[where] > span.end:
+            span = spans.get(SLOTS[where], NOTHING)
+            if positions[where] > span[1]:
                 raise LogCorrupt(
                     f"{followed.view.path}: position {positions[where]} of {where.topic}/{where.partition} is"
-                    f" beyond its end {span.end}; records were lost, or it is a position of another log"
+                    f" beyond its end {span[1]}; records were lost, or it is a position of another log"
                 )
-            if positions[where] < span.end:
+            if positions[where] < span[1]:
                 behind.append(_Behind(followed.view, where, span))
         return behind
 
@@ -127,9 +127,9 @@ def _next_slice(item: _Behind, position: int, limit: int) -> list[Record]:
     if not BY_NAME[where.topic].keeps_history:
         return view.latest(where, position, limit)
     records = view.history(where, position, limit)
-    if not _follow(records, max(position, span.begin), span.end):
+    if not _follow(records, max(position, span[0]), span[1]):
         # Retention may have deleted a prefix between the two statements; nothing else makes a gap.
-        begin, end = view.spans().get(where, NOTHING)
+        begin, end = view.span(where)
         if not _follow(records, max(position, begin), end):
             first = max(position, begin)
             raise LogCorrupt(f"{view.path}: {where.topic}/{where.partition} lacks records from {first} on")

@@ -4,6 +4,7 @@ SQLite has no checksum of its own on pages, so a flipped bit in a value would be
 """
 
 from collections.abc import Mapping
+from struct import Struct
 from zlib import crc32
 
 from tidegate.events.log.port import Record, TopicPartition
@@ -13,6 +14,7 @@ _OFFSET_BITS = 40
 _PARTITION_BITS = 8
 MAX_OFFSET = (1 << _OFFSET_BITS) - 1
 _MASK_32 = 0xFFFFFFFF
+_PAIR, _TRIPLE = Struct("<2q"), Struct("<3q")
 
 Row = tuple[int, bytes, bytes | None, int, int]
 """place, key, value, append_ns, checksum."""
@@ -43,8 +45,8 @@ def offset_at(row_place: int) -> int:
 
 
 def number_checksum(*numbers: int) -> int:
-    """Checksum of a row of integers."""
-    return crc32(repr(numbers).encode())
+    """Checksum of two or three integers. Raises struct.error for anything else."""
+    return crc32((_PAIR if len(numbers) == 2 else _TRIPLE).pack(*numbers))
 
 
 def _checksum(row_place: int, key: bytes, value: bytes | None, append_ns: int) -> int:

@@ -6,7 +6,6 @@ No statement outlives a call: an open cursor would keep the WAL from shrinking.
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 
@@ -14,7 +13,7 @@ from tidegate.events.clock import Clock
 from tidegate.events.errors import LogCorrupt
 from tidegate.events.log.port import Record, TopicPartition
 from tidegate.events.log.sqlite_files import naming, number_rows, open_reading, translated
-from tidegate.events.log.sqlite_rows import COUNT_SLOT, PLACES, SLOTS, offset_at, place, to_record
+from tidegate.events.log.sqlite_rows import COUNT_SLOT, SLOTS, offset_at, place, to_record
 
 _SLICE_RECORDS = 500
 _SLICE_BYTES = 1 << 20
@@ -30,14 +29,10 @@ _SELECT_ENDS = "SELECT slot, begin, next, crc FROM ends"
 _FIRST_LATEST = "SELECT place FROM latest WHERE place >= ? AND place < ? ORDER BY place LIMIT 1"
 
 
-class Span(NamedTuple):
-    """Offsets of a partition that can be read: `begin` ≤ offset < `end`."""
+Span = tuple[int, int]
+"""Offsets of a partition that can be read: from the first to before the second."""
 
-    begin: int
-    end: int
-
-
-NOTHING = Span(0, 0)
+NOTHING: Span = (0, 0)
 
 
 class RoleFileView:
@@ -55,18 +50,21 @@ class RoleFileView:
                 return None
             return int(connection.execute("PRAGMA data_version").get)
 
-    def spans(self) -> dict[TopicPartition, Span]:
-        """What can be read of each partition that was ever written."""
+    def spans(self) -> dict[int, Span]:
+        """What can be read of each partition that was ever written, by its number in `SLOTS`."""
         with self._reading() as connection:
             if connection is None:
                 return {}
             rows = number_rows(connection, self.path, _SELECT_ENDS)
-        stored = {slot: Span(begin, end) for slot, begin, end in rows}
-        count = stored.pop(COUNT_SLOT, None)
-        if count is None or count.begin != len(stored):
+        spans = {slot: (begin, end) for slot, begin, end in rows}
+        count, _ = spans.pop(COUNT_SLOT, (-1, 0))
+        if count != len(spans):
             raise LogCorrupt(f"{self.path}: damaged (ends of partitions are missing); it was left untouched")
-        # A number without a place is one of a topic that a newer version added.
-        return {PLACES[slot]: span for slot, span in stored.items() if slot in PLACES}
+        return spans
+
+    def span(self, where: TopicPartition) -> Span:
+        """What can be read of one partition."""
+        return self.spans().get(SLOTS[where], NOTHING)
 
     def history(self, where: TopicPartition, position: int, limit: int) -> list[Record]:
         """At most `limit` records from `position`: fewer when they are large or the disk is slow."""
