@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from pathlib import Path
 
 from tidegate.events.clock import Clock, ManualClock
@@ -19,8 +20,7 @@ _counter = itertools.count(1)
 
 
 def make_ids(clock: Clock | None = None, start: int = 0) -> IdSource:
-    bits = itertools.count(start)
-    return IdSource(clock or ManualClock(), lambda _n: next(bits))
+    return IdSource(clock or ManualClock(), random.Random(start).getrandbits)
 
 
 async def open_journal(

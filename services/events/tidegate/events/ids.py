@@ -7,7 +7,8 @@ from tidegate.events.clock import Clock
 from tidegate.events.types import AttemptId, EventId, SourceId
 
 _RAND_BITS = 62
-_VERSION_7 = 0x7 << 76
+_RAND_MASK = (1 << _RAND_BITS) - 1
+_TAILS = 64
 _VARIANT = 0x2 << 62
 
 
@@ -21,22 +22,39 @@ class IdSource:
     """Makes ids that sort by creation, also within a millisecond and when the wall clock goes back.
 
     The 12 bits after the version count within a millisecond; when they overflow the time part runs ahead.
+    `random_bits(n)` gives n random bits; it is asked for many ids' worth at once.
     """
 
-    __slots__ = ("_bits", "_clock", "_tick")
+    __slots__ = ("_bits", "_clock", "_prefix", "_prefix_ms", "_tails", "_tick")
 
     def __init__(self, clock: Clock, random_bits: Callable[[int], int]) -> None:
         self._clock = clock
         self._bits = random_bits
         self._tick = 0
+        self._prefix_ms = -1
+        self._prefix = ""
+        self._tails: list[str] = []
 
     def next(self) -> str:
         """A new id, greater than every earlier one of this source."""
         tick = (self._clock.wall_ns() // 1_000_000) << 12
         self._tick = tick = tick if tick > self._tick else self._tick + 1
-        return format_uuid(
-            ((tick >> 12) << 80) | _VERSION_7 | ((tick & 0xFFF) << 64) | _VARIANT | self._bits(_RAND_BITS)
-        )
+        if not self._tails:
+            self._tails = self._refill()
+        at_ms = tick >> 12
+        if at_ms != self._prefix_ms:
+            text = f"{at_ms:012x}"
+            self._prefix_ms, self._prefix = at_ms, f"{text[:8]}-{text[8:]}-7"
+        return f"{self._prefix}{tick & 0xFFF:03x}-{self._tails.pop()}"
+
+    def _refill(self) -> list[str]:
+        bits = self._bits(_RAND_BITS * _TAILS)
+        tails: list[str] = []
+        for _ in range(_TAILS):
+            text = f"{_VARIANT | (bits & _RAND_MASK):016x}"
+            tails.append(f"{text[:4]}-{text[4:]}")
+            bits >>= _RAND_BITS
+        return tails
 
     def source(self, slot: str) -> SourceId:
         """Name of one process lifetime of one writer: slot + an id new at every start."""

@@ -2,7 +2,7 @@
 
 import typer
 
-from tidegate.runtime.commands import configs, roles
+from tidegate.runtime.commands import configs, logs, roles
 
 app = typer.Typer(
     name="tidegate",
@@ -12,6 +12,7 @@ app = typer.Typer(
     help="Event-sourced LLM routing gateway: cheapest viable upstream, exact ledgers, bit-exact replay.",
 )
 roles.register(app)
+logs.register(app)
 app.add_typer(configs.config_app, name="config")
 app.add_typer(configs.keys_app, name="keys")
 

@@ -19,6 +19,7 @@ from tidegate.planner.planner import Planner
 from tidegate.planner.rng import SplitMix64
 from tidegate.runtime.gateway_planner import GatewayPlanner
 from tidegate.runtime.machine import Machine
+from tidegate.runtime.metrics import MetricsServer
 from tidegate.runtime.process import Stopping
 from tidegate.runtime.settings import resolve_secrets
 from tidegate.runtime.sockets import bound
@@ -48,11 +49,14 @@ class GatewayRole:
             worker = self._worker(journal, upstream, overlay, follower)
             async with asyncio.TaskGroup() as tasks:
                 following = tasks.create_task(follower.run())
+                metrics = MetricsServer(machine.run_dir, self._slot, lambda: numbers_of(worker, follower))
+                serving = tasks.create_task(metrics.run())
                 switching = tasks.create_task(self._follow_config(worker, follower))
                 try:
                     await self._serve(worker, stopping)
                 finally:
                     following.cancel()
+                    serving.cancel()
                     switching.cancel()
         finally:
             await upstream.aclose()
@@ -128,3 +132,27 @@ def limits_of(settings: GatewaySettings) -> ServerLimits:
         client_stall_s=settings.client_stall_s,
         drain_grace_s=max(0.001, settings.drain_grace_s),
     )
+
+
+def numbers_of(worker: Worker, follower: Follower) -> dict[str, float]:
+    """The worker's numbers for the metrics socket."""
+    tally, journal = worker.tally, worker.journal
+    status = follower.status()
+    return {
+        "requests_in_flight": tally.in_flight,
+        **{f"requests_{outcome}_total": count for outcome, count in tally.outcomes.items()},
+        "requests_refused_total": tally.refused,
+        "requests_unauthenticated_total": tally.unauthenticated,
+        "events_unrecorded_total": tally.unrecorded,
+        "attempts_total": tally.attempts,
+        "cost_usd_total": tally.cost_nanousd / 1e9,
+        "overhead_us_total": tally.overhead_sum_us,
+        "journal_open_attempts": journal.open_attempts,
+        "journal_committed_seq": journal.committed_seq,
+        "journal_synced_seq": journal.synced_seq,
+        "journal_syncs_total": journal.syncs,
+        "journal_refusing": float(journal.refusing is not None),
+        "view_snapshots": status.snapshots,
+        "view_staleness_s": -1.0 if status.staleness_s is None else status.staleness_s,
+        "upstream_active": sum(pool.active for pool in worker.upstream.stats()),
+    }

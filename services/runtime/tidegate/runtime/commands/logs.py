@@ -1,0 +1,113 @@
+"""`topics apply|check`, `dev kafka`, `simulate`, `status`."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.runtime.commands.shared import (
+    FINDING,
+    ConfigOption,
+    JsonOption,
+    fail,
+    machine_of,
+    print_json,
+    say,
+)
+
+topics_app = typer.Typer(no_args_is_help=True, help="Create and verify the Kafka topics.")
+dev_app = typer.Typer(no_args_is_help=True, help="Tools for developers.")
+
+
+@topics_app.command()
+def apply(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Create what is missing; never alters what is there. Exit code 1 when something differs."""
+    _topics(config, create=True, json=json)
+
+
+@topics_app.command()
+def check(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Report every difference in partitions, retention, compaction and replication."""
+    _topics(config, create=False, json=json)
+
+
+def _topics(config: Path | None, *, create: bool, json: bool) -> None:
+    from tidegate.events.errors import TidegateError
+    from tidegate.events.log.kafka_admin import apply_topics, check_topics
+    from tidegate.runtime.settings import ConfigInvalid
+
+    machine, _ = machine_of(config)
+    try:
+        settings = machine.kafka_settings()
+        drifts = asyncio.run((apply_topics if create else check_topics)(settings))
+    except (ConfigInvalid, TidegateError) as error:
+        fail(str(error))
+    if json:
+        print_json({"drift": [str(drift) for drift in drifts]})
+    else:
+        for drift in drifts:
+            say(str(drift))
+        if not drifts:
+            say("topics are as declared")
+    if drifts:
+        raise typer.Exit(FINDING)
+
+
+@dev_app.command()
+def kafka(
+    nodes: Annotated[int, typer.Option(min=1, max=3, help="One node or three.")] = 1,
+    data: Annotated[Path, typer.Option(help="Where the nodes keep their data.")] = Path(
+        "tidegate-data/kafka"
+    ),
+    port: Annotated[int, typer.Option(help="Port of the first broker.")] = 9092,
+) -> None:
+    """Run Apache Kafka from Maven artifacts on this machine's Java, in the foreground."""
+    from tidegate.runtime.kafka_dev.errors import DevKafkaError
+    from tidegate.runtime.kafka_dev.foreground import run_dev_kafka
+    from tidegate.runtime.kafka_dev.installation import from_environment
+
+    if nodes == 2:
+        fail("a cluster has one node or three: two cannot lose one")
+    try:
+        run_dev_kafka(nodes, data.resolve(), port, places=from_environment(), say=say)
+    except DevKafkaError as error:
+        fail(str(error))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(topics_app, name="topics")
+    app.add_typer(dev_app, name="dev")
+    app.command(help="Run simulated providers with their own log and invoice.")(simulate)
+    app.command(help="What the running processes say of themselves.")(status)
+
+
+def simulate(
+    config: Annotated[Path, typer.Option("--config", "-c", help="The simulator's own TOML file.")],
+    ready_file: Annotated[Path | None, typer.Option(help="Written once every port is open.")] = None,
+) -> None:
+    """The provider simulator alone."""
+    from tidegate.simulator.loading import ConfigError
+    from tidegate.simulator.main import main_async
+
+    try:
+        asyncio.run(main_async(config, ready_file))
+    except (ConfigError, OSError) as error:
+        fail(str(error))
+
+
+def status(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Numbers of every process that answers on its local socket."""
+    from tidegate.runtime import metrics
+
+    machine, _ = machine_of(config)
+    found = asyncio.run(metrics.collect(machine.run_dir))
+    if json:
+        print_json(found)
+    for instance, numbers in [] if json else found.items():
+        say(instance)
+        for name, value in numbers.items():
+            say(f"  {name:<32} {value:g}")
+    if not found:
+        fail("no process answers: is `tidegate serve` running with this config?", FINDING)
