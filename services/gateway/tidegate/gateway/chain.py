@@ -5,12 +5,10 @@ import asyncio
 from tidegate.events import causes
 from tidegate.events.decision import CandidateVerdict
 from tidegate.events.types import Cause
-from tidegate.gateway import splice
 from tidegate.gateway.attempt import Attempt, Tools
 from tidegate.gateway.errors import Code, GatewayError
 from tidegate.gateway.job import Job
 from tidegate.gateway.plain import serve_plain
-from tidegate.gateway.serving import ServedTarget
 from tidegate.gateway.streams import StreamRelay
 from tidegate.gateway.taxonomy import Failure
 
@@ -103,7 +101,8 @@ class Chain:
 
     async def _try(self, verdict: CandidateVerdict) -> Failure | None:
         job = self._job
-        body = self._body_for(job.serving.targets[verdict.target])
+        before, after = job.around_model
+        body = b"%b%b%b" % (before, job.serving.targets[verdict.target].model_json, after)
         attempt = Attempt(self._tools, job, verdict, job.attempts)
         job.attempts += 1
         job.target = verdict.target
@@ -119,14 +118,6 @@ class Chain:
                 return await serve_plain(attempt, upstream)
         finally:
             attempt.close()
-
-    def _body_for(self, target: ServedTarget) -> bytes:
-        config = target.config
-        include = self._job.ask.stream and config.dialect == "openai"
-        try:
-            return splice.rewritten(self._job.raw, config.model, include_usage=include)
-        except splice.SpliceRefused as error:
-            raise GatewayError("body_invalid", f"Request body: {error}.") from error
 
 
 def _error_of(failure: Failure | None, now_ns: int) -> GatewayError:

@@ -22,6 +22,7 @@ class Job:
     """State of one request between its body and its answer; lives on one event loop."""
 
     __slots__ = (
+        "around_model",
         "ask",
         "attempts",
         "body",
@@ -76,6 +77,7 @@ class Job:
         self.partition = 0
         self.raw = b""
         # Set in order by the front; reading one too early is a programming error.
+        self.around_model: tuple[bytes, bytes]
         self.body: Body
         self.ask: Ask
         self.route: Route

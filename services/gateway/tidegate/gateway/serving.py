@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import orjson
+
 from tidegate.events.config import Pool, Route, Routing, Target
 from tidegate.events.money import FREE, ListPrice
 from tidegate.events.partition import partition_of
@@ -19,12 +21,13 @@ DEFAULT_RESERVE_TOKENS = 4_096
 class ServedTarget:
     """A target ready to be called."""
 
-    __slots__ = ("config", "forwarded", "partition", "pool", "prepared", "windows")
+    __slots__ = ("config", "forwarded", "model_json", "partition", "pool", "prepared", "windows")
 
     def __init__(self, config: Target, pool: Pool, prepared: PreparedTarget) -> None:
         self.config = config
         self.pool = pool
         self.prepared = prepared
+        self.model_json = orjson.dumps(config.model)
         self.partition = partition_of(pool.id)
         self.forwarded = forwarded_names(config.dialect, config.forward_headers)
         self.windows = {window.id: window for window in pool.windows}

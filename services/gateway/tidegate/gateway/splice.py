@@ -37,7 +37,13 @@ def with_usage_included(body: bytes) -> bytes:
 
 
 def rewritten(body: bytes, model: str, *, include_usage: bool) -> bytes:
-    """Both edits with one scan.
+    """Both edits with one scan; see `around_model`."""
+    before, after = around_model(body, include_usage=include_usage)
+    return b"%b%b%b" % (before, orjson.dumps(model), after)
+
+
+def around_model(body: bytes, *, include_usage: bool) -> tuple[bytes, bytes]:
+    """What stands before and after the value of `model`, the usage edit done: one scan serves every target.
 
     `model` or `stream_options` twice on the top level (or `include_usage` within) is refused: two readers of
     such a body may each see another value. Raises SpliceRefused.
@@ -47,19 +53,12 @@ def rewritten(body: bytes, model: str, *, include_usage: bool) -> bytes:
     if value is None or memoryview(value)[0] != 0x22:
         raise SpliceRefused("`model` must be a string")
     start, end = _locate(body, values, "model")
-    first: Edit = (start, end, orjson.dumps(model))
     if not include_usage:
-        return b"%b%b%b" % (body[:start], first[2], body[end:])
-    second = _usage_edit(body, values)
-    if second[0] < first[0]:
-        first, second = second, first
-    return b"%b%b%b%b%b" % (
-        body[: first[0]],
-        first[2],
-        body[first[1] : second[0]],
-        second[2],
-        body[second[1] :],
-    )
+        return body[:start], body[end:]
+    from_, to, text = _usage_edit(body, values)
+    if from_ < start:
+        return b"%b%b%b" % (body[:from_], text, body[to:start]), body[end:]
+    return body[:start], b"%b%b%b" % (body[end:from_], text, body[to:])
 
 
 def _usage_edit(body: bytes, values: _Values) -> Edit:

@@ -12,7 +12,7 @@ from tidegate.events.journal.journal import Journal
 from tidegate.events.partition import partition_of
 from tidegate.events.requests import RequestOutcome
 from tidegate.events.types import Dialect, RouteName, TargetId
-from tidegate.gateway import asks, recorder
+from tidegate.gateway import asks, recorder, splice
 from tidegate.gateway.attempt import Cancelled
 from tidegate.gateway.chain import Chain
 from tidegate.gateway.credentials import Principal, presented_key
@@ -112,6 +112,7 @@ class Worker:
         if not job.principal.may_use(route.name):
             raise GatewayError("route_forbidden", f"This key may not use the route {body.model!r}.")
         job.route = route
+        job.around_model = _around_model(job)
         session = self._session(job)
         job.context.session = session.id
         job.partition = partition_of(session.id)
@@ -198,6 +199,14 @@ class Worker:
         if told is not None:
             job.fail(told)
         self.tally.finished(job, outcome)
+
+
+def _around_model(job: Job) -> tuple[bytes, bytes]:
+    include_usage = bool(job.body.stream) and job.dialect == "openai"
+    try:
+        return splice.around_model(job.raw, include_usage=include_usage)
+    except splice.SpliceRefused as error:
+        raise GatewayError("body_invalid", f"Request body: {error}.") from error
 
 
 def _ask(job: Job, session: Session) -> Ask:

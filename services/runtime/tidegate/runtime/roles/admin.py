@@ -104,7 +104,7 @@ def build_app(machine: Machine, control: Control, config: Path, token: str) -> F
             raise HTTPException(401, "admin token required")
         return "admin"
 
-    actor_type = Annotated[str, Depends(authorized)]
+    actor = Depends(authorized)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.get("/healthz")
@@ -112,21 +112,21 @@ def build_app(machine: Machine, control: Control, config: Path, token: str) -> F
         return {"status": "ok"}
 
     @app.get("/metrics")
-    async def show_metrics(_actor: actor_type) -> Response:
+    async def show_metrics(_actor: str = actor) -> Response:
         found = await metrics.collect(machine.run_dir)
         return Response(metrics.render(found), media_type="text/plain; version=0.0.4")
 
     @app.get("/admin/status")
-    async def status(_actor: actor_type) -> dict[str, Any]:
+    async def status(_actor: str = actor) -> dict[str, Any]:
         return {"processes": await metrics.collect(machine.run_dir), "config": await control.newest_digest()}
 
-    _add_actions(app, machine, control, config, actor_type)
+    _add_actions(app, machine, control, config, actor)
     return app
 
 
-def _add_actions(app: FastAPI, machine: Machine, control: Control, config: Path, actor_type: Any) -> None:
+def _add_actions(app: FastAPI, machine: Machine, control: Control, config: Path, actor_of: Any) -> None:
     @app.post("/admin/config")
-    async def publish(actor: actor_type) -> dict[str, Any]:
+    async def publish(actor: str = actor_of) -> dict[str, Any]:
         try:
             settings = await asyncio.to_thread(load_settings, config)
             resolve_secrets(settings.targets, machine.env)
@@ -138,7 +138,7 @@ def _add_actions(app: FastAPI, machine: Machine, control: Control, config: Path,
         return {"published": new, "digest": settings.routing().digest()}
 
     @app.post("/admin/targets/{target}/{action}")
-    async def switch(target: str, action: str, actor: actor_type, reason: str = "") -> dict[str, str]:
+    async def switch(target: str, action: str, actor: str = actor_of, reason: str = "") -> dict[str, str]:
         if action not in {"enable", "disable"}:
             raise HTTPException(404, "enable or disable")
         if target not in {known.id for known in machine.settings.targets}:
