@@ -5,6 +5,7 @@ No statement outlives a call: an open cursor would keep the WAL from shrinking.
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 import apsw
@@ -13,9 +14,10 @@ from tidegate.events.clock import Clock
 from tidegate.events.errors import LogCorrupt
 from tidegate.events.log.port import Record, TopicPartition
 from tidegate.events.log.sqlite_files import naming, number_rows, open_reading, translated
-from tidegate.events.log.sqlite_rows import COUNT_SLOT, SLOTS, offset_at, place, to_record
+from tidegate.events.log.sqlite_rows import COUNT_SLOT, SLOTS, Row, offset_at, place, to_record
 
 _SLICE_RECORDS = 500
+_STEP_RECORDS = 16
 _SLICE_BYTES = 1 << 20
 _SLICE_NS = 50_000_000
 
@@ -101,18 +103,18 @@ class RoleFileView:
 
     def _slice(self, select: str, where: TopicPartition, position: int, limit: int) -> list[Record]:
         slot = SLOTS[where]
-        records: list[Record] = []
+        rows: list[Row] = []
         size, ends_ns = 0, self._clock.mono_ns() + _SLICE_NS
         with self._reading() as connection:
             if connection is None:
-                return records
+                return []
             cursor = connection.execute(select, (place(slot, position), place(slot + 1, 0)))
             try:
-                for row in cursor:
-                    records.append(to_record(where, row))
-                    size += len(row[1]) + len(row[2] or b"")
-                    if len(records) >= limit or size > _SLICE_BYTES or self._clock.mono_ns() > ends_ns:
+                while step := list(islice(cursor, min(_STEP_RECORDS, limit - len(rows)))):
+                    rows += step
+                    size += sum(len(value or b"") for _, _, value, _, _ in step)
+                    if size > _SLICE_BYTES or self._clock.mono_ns() > ends_ns:
                         break
             finally:
                 cursor.close(True)
-        return records
+            return [to_record(where, row) for row in rows]
