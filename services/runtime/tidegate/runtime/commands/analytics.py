@@ -1,0 +1,215 @@
+"""`sql`, `report`, `explain`, `replay verify`, `rebuild`."""
+
+import asyncio
+import datetime as dt
+import json as json_module
+from collections.abc import Coroutine
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import typer
+
+from tidegate.runtime.commands.shared import (
+    FINDING,
+    ConfigOption,
+    JsonOption,
+    fail,
+    machine_of,
+    out,
+    print_json,
+    say,
+)
+
+replay_app = typer.Typer(no_args_is_help=True, help="Decide again what was decided.")
+T = TypeVar("T")
+
+SinceOption = Annotated[
+    dt.datetime | None,
+    typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="From this time on, UTC."),
+]
+TenantOption = Annotated[str | None, typer.Option(help="One tenant only.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(help="Answer one SELECT over the read models.")(sql)
+    app.command(help="A report: sessions, drift, spend or failures.")(report)
+    app.command(help="Why a request went where it went, in five lines.")(explain)
+    app.command(help="Build the read models anew from the log and compare.")(rebuild)
+    app.add_typer(replay_app, name="replay")
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    from tidegate.events.errors import TidegateError
+
+    try:
+        return asyncio.run(work)
+    except TidegateError as error:
+        fail(str(error))
+
+
+def _ns(when: dt.datetime | None) -> int | None:
+    return None if when is None else int(when.replace(tzinfo=dt.UTC).timestamp()) * 10**9
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="Exactly one SELECT.")],
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    rows: Annotated[int, typer.Option(min=1, max=10_000, help="Most rows to show.")] = 200,
+) -> None:
+    """Free SQL, for operators."""
+    from tidegate.analytics import render
+    from tidegate.analytics.sql import Result, ask
+    from tidegate.runtime.readmodels import sql_source
+
+    machine, _ = machine_of(config)
+
+    async def work() -> Result:
+        async with sql_source(machine) as source:
+            return await ask(source, query, max_rows=rows)
+
+    result = _run(work())
+    if json:
+        print_json(render.result_json(result))
+    else:
+        out.print(render.as_table(result))
+
+
+def report(
+    name: Annotated[str, typer.Argument(help="sessions, drift, spend or failures.")],
+    config: ConfigOption = None,
+    tenant: TenantOption = None,
+    since: SinceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Named questions, answered together."""
+    from tidegate.analytics import render, reports
+    from tidegate.runtime.readmodels import sql_source
+
+    machine, _ = machine_of(config)
+
+    async def work() -> reports.Report:
+        async with sql_source(machine) as source:
+            return await reports.report(source, name, tenant=tenant, since_ns=_ns(since))
+
+    found = _run(work())
+    if json:
+        print_json(render.report_json(found))
+        return
+    for table in render.report_tables(found):
+        out.print(table)
+
+
+def explain(
+    request: Annotated[str | None, typer.Argument(help="Request or decision id; the newest without.")] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Target, price parts, runner-up and gap, rejected targets, inputs."""
+    from tidegate.events import codec
+    from tidegate.events.decision import DecisionMade
+    from tidegate.events.log.port import TopicPartition
+    from tidegate.events.topics import REQUESTS
+    from tidegate.planner.explain import explain as in_lines
+    from tidegate.planner.explain import explanation
+    from tidegate.runtime.readmodels import whole_log
+
+    machine, _ = machine_of(config)
+
+    async def work() -> DecisionMade | None:
+        newest: DecisionMade | None = None
+        async with whole_log(machine) as log:
+            begins = {
+                TopicPartition(REQUESTS.name, p): await log.begin(TopicPartition(REQUESTS.name, p))
+                for p in range(REQUESTS.partitions)
+            }
+            reader = log.reader(begins)
+            while records := await reader.poll():
+                for record in records:
+                    envelope = codec.decode_envelope(record.value or b"")
+                    if envelope.type != "DecisionMade":
+                        continue
+                    decision: DecisionMade = codec.decode_data(envelope)
+                    if request in {decision.decision, decision.ask.request}:
+                        return decision
+                    if newest is None or decision.now_ns > newest.now_ns:
+                        newest = decision
+            await reader.close()
+        return newest if request is None else None
+
+    decision = _run(work())
+    if decision is None:
+        fail(
+            "no decision is recorded yet" if request is None else f"no decision of {request} is recorded",
+            FINDING,
+        )
+    if json:
+        print_json(explanation(decision))
+    else:
+        say(in_lines(decision))
+
+
+@replay_app.command()
+def verify(
+    config: ConfigOption = None,
+    since: SinceOption = None,
+    route: Annotated[str | None, typer.Option(help="One route only.")] = None,
+    tenant: TenantOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Replay recorded decisions bit by bit; exit code 1 and the first differences when one differs."""
+    from tidegate.analytics import render, replay_verify
+    from tidegate.planner.replay import verify as verify_one
+    from tidegate.runtime.readmodels import whole_log
+
+    machine, _ = machine_of(config)
+    only = replay_verify.Only(since_ns=_ns(since), route=route, tenant=tenant)
+
+    async def work() -> replay_verify.ReplayReport:
+        async with whole_log(machine) as log:
+            return await replay_verify.verify(log, verify_one, only)
+
+    found = _run(work())
+    if json:
+        print_json(render.replay_json(found))
+    else:
+        out.print(render.replay_table(found))
+    if not found.is_clean:
+        raise typer.Exit(FINDING)
+
+
+def rebuild(
+    config: ConfigOption = None,
+    force: Annotated[bool, typer.Option(help="Take the new file also when contents differ.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """From position 0 into a new file; the projector takes it over when both hold the same."""
+    from tidegate.analytics.client import SocketSource
+    from tidegate.projections.limits import Limits
+    from tidegate.projections.rebuild import adopt
+    from tidegate.projections.rebuild import rebuild as build
+    from tidegate.runtime.readmodels import whole_log
+
+    machine, _ = machine_of(config)
+
+    async def work() -> tuple[Any, Any]:
+        async with whole_log(machine) as log:
+            built = await build(log, machine.projections_path, Limits())
+        if machine.query_socket.exists():
+            return built, await SocketSource(machine.query_socket).swap(force=force)
+        return built, _plain(await asyncio.to_thread(adopt, machine.projections_path, Limits(), force=force))
+
+    built, swapped = _run(work())
+    answer = {"built": _plain(built), "swap": swapped}
+    if json:
+        print_json(answer)
+    else:
+        say(f"built {built.rows} rows from {built.events} events")
+        say("the new file is in place" if swapped["swapped"] else f"contents differ: {swapped['differing']}")
+    if not swapped["swapped"]:
+        raise typer.Exit(FINDING)
+
+
+def _plain(value: Any) -> Any:
+    return json_module.loads(msgspec.json.encode(value))
