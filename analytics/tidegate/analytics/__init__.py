@@ -1,0 +1,1 @@
+"""Questions to the log and to its read models: SQL, reports, replay, reconciliation."""

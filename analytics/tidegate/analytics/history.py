@@ -1,0 +1,57 @@
+"""Reads a topic's whole history through the log port, archive included, each event once."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+from tidegate.events.codec import decode_envelope
+from tidegate.events.envelope import Envelope
+from tidegate.events.errors import NotAnEnvelope
+from tidegate.events.log.port import EventLog, Record, TopicPartition
+from tidegate.events.topics import Topic
+
+_POLL_S = 0.2
+
+Ends = Mapping[TopicPartition, int]
+"""Position after the last record to read, for every partition of a topic."""
+
+
+async def ends_of(log: EventLog, topic: Topic) -> Ends:
+    """Where the topic ends now. Raises Unavailable."""
+    places = [TopicPartition(topic.name, partition) for partition in range(topic.partitions)]
+    return {where: await log.end(where) for where in places}
+
+
+async def events_of(log: EventLog, topic: Topic, ends: Ends) -> AsyncGenerator[tuple[Record, Envelope]]:
+    """Every event of the topic before `ends`, in the order of each partition, from the oldest kept.
+
+    What came twice from a source is dropped; bytes that are no envelope are passed over (consumers report
+    them). Raises Unavailable.
+    """
+    marks: dict[tuple[int, str], int] = {}
+    reader = log.reader(dict.fromkeys(ends, 0))
+    try:
+        while any(reader.positions()[where] < end for where, end in ends.items()):
+            for record in await reader.poll(timeout_s=_POLL_S):
+                if (
+                    record.value is None
+                    or record.offset >= ends[TopicPartition(topic.name, record.partition)]
+                ):
+                    continue
+                try:
+                    envelope = decode_envelope(record.value)
+                except NotAnEnvelope:
+                    continue
+                source = (record.partition, envelope.source)
+                if envelope.seq > marks.get(source, -1):
+                    marks[source] = envelope.seq
+                    yield record, envelope
+    finally:
+        await reader.close()
+
+
+async def envelopes(log: EventLog, topic: Topic, ends: Ends, kind: str) -> AsyncGenerator[Envelope]:
+    """The events of one type only."""
+    async with aclosing(events_of(log, topic, ends)) as found:
+        async for _, envelope in found:
+            if envelope.type == kind:
+                yield envelope

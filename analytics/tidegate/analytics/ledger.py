@@ -1,0 +1,124 @@
+"""The ledger, straight from the log: settlements + corrections, per attempt. The read model is not asked."""
+
+from collections.abc import Iterable
+from contextlib import aclosing
+
+import msgspec
+
+from tidegate.analytics.history import ends_of, events_of
+from tidegate.events.codec import decode_data
+from tidegate.events.envelope import Envelope
+from tidegate.events.log.port import EventLog
+from tidegate.events.money import Tokens
+from tidegate.events.signals import AttemptStarted, SettlementCorrected, UsageSettled
+from tidegate.events.topics import SIGNALS
+from tidegate.events.types import AttemptId, Basis, PoolId, TargetId
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """One settled attempt. Money in nano-dollars; `settled_nanousd` None = no price was known."""
+
+    attempt: AttemptId
+    target: TargetId
+    pool: PoolId
+    route: str
+    tenant: str | None
+    request: str | None
+    session: str | None
+    settled_ns: int
+    basis: Basis
+    outcome: str
+    tokens: Tokens
+    """As now known."""
+    settled_nanousd: int | None
+    delta_nanousd: int = 0
+    corrections: int = 0
+    """How many numbers are taken; the next correction has this one."""
+
+    @property
+    def ledger_nanousd(self) -> int | None:
+        """Settlement + corrections; None while neither is known."""
+        if self.settled_nanousd is None and self.corrections == 0:
+            return None
+        return (self.settled_nanousd or 0) + self.delta_nanousd
+
+    @property
+    def is_confirmed(self) -> bool:
+        """The provider has said what it was: with the answer, or since."""
+        return self.basis == "reported" or self.corrections > 0
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Sums over entries: `nanousd` of those whose cost is known, and how many are not."""
+
+    attempts: int
+    nanousd: int
+    unpriced: int
+
+
+class Ledger:
+    """Fold of the signals topic. Partitions may come in any order; the first settlement and the first
+    correction of a number hold, as in the read model."""
+
+    def __init__(self) -> None:
+        self.entries: dict[AttemptId, Entry] = {}
+        self.open: dict[AttemptId, TargetId] = {}
+        """Attempts that were started and have no settlement yet."""
+
+    def fold(self, envelope: Envelope, data: object) -> None:
+        """Take one event; types without money are ignored."""
+        if isinstance(data, AttemptStarted):
+            if data.attempt not in self.entries:
+                self.open[data.attempt] = data.target
+        elif isinstance(data, UsageSettled):
+            self._settle(envelope, data)
+        elif isinstance(data, SettlementCorrected):
+            self.correct(data)
+
+    def correct(self, data: SettlementCorrected) -> None:
+        """Take a correction, unless one of this number has been taken."""
+        entry = self.entries.get(data.attempt)
+        if entry is None or data.correction < entry.corrections:
+            return
+        entry.corrections = data.correction + 1
+        entry.delta_nanousd += data.delta_nanousd
+        entry.tokens = data.tokens
+
+    def _settle(self, envelope: Envelope, data: UsageSettled) -> None:
+        self.open.pop(data.attempt, None)
+        if data.attempt in self.entries:
+            return
+        self.entries[data.attempt] = Entry(
+            attempt=data.attempt,
+            target=data.target,
+            pool=data.pool,
+            route=data.route,
+            tenant=envelope.tenant,
+            request=envelope.request,
+            session=envelope.session,
+            settled_ns=envelope.ts,
+            basis=data.basis,
+            outcome=data.outcome,
+            tokens=data.tokens,
+            settled_nanousd=data.cost_nanousd,
+        )
+
+
+def totals(entries: Iterable[Entry]) -> Totals:
+    """Exact sums."""
+    attempts = nanousd = unpriced = 0
+    for entry in entries:
+        attempts += 1
+        known = entry.ledger_nanousd
+        unpriced += known is None
+        nanousd += known or 0
+    return Totals(attempts, nanousd, unpriced)
+
+
+async def read_ledger(log: EventLog) -> Ledger:
+    """The ledger as the log holds it now. Raises Unavailable, UnknownEvent (upgrade first)."""
+    ledger = Ledger()
+    async with aclosing(events_of(log, SIGNALS, await ends_of(log, SIGNALS))) as found:
+        async for _, envelope in found:
+            ledger.fold(envelope, decode_data(envelope))
+    return ledger

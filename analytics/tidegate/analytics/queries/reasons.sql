@@ -1,0 +1,7 @@
+-- title: Why candidates were not admitted
+-- param: since_ns BIGINT decided from this time on, in nanoseconds
+SELECT target, reason, count(*) AS verdicts, count(DISTINCT request) AS requests
+FROM v_candidates
+WHERE reason IS NOT NULL AND ($since_ns::BIGINT IS NULL OR ts_ns >= $since_ns)
+GROUP BY target, reason
+ORDER BY verdicts DESC, target, reason

@@ -1,0 +1,3 @@
+-- title: One request
+-- param: id VARCHAR required request
+SELECT * FROM v_requests WHERE request = $id

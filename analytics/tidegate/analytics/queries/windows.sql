@@ -1,0 +1,8 @@
+-- title: Quota windows as believed now
+SELECT
+    pool, window_id, status, quota_limit, used, settled_units, uvi, p_exhaust,
+    make_timestamp(resets_at_ns // 1000) AS resets_at,
+    make_timestamp(exhausts_at_ns // 1000) AS exhausts_at,
+    shadow_nanousd
+FROM v_windows
+ORDER BY p_exhaust DESC NULLS LAST, pool, window_id

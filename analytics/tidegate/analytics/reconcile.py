@@ -1,0 +1,208 @@
+"""Makes the ledger equal the providers' bills: what differs is corrected once, what is unclear is listed."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from tidegate.analytics.bills import Bill, BillLine, Correction
+from tidegate.analytics.ledger import Entry, Ledger, Totals, read_ledger, totals
+from tidegate.analytics.ports import BillSource, Recorder
+from tidegate.events.log.port import EventLog
+from tidegate.events.money import Tokens
+from tidegate.events.signals import SettlementCorrected
+from tidegate.events.types import AttemptId, TargetId
+
+CLASSES = Tokens.__struct_fields__
+NO_TOKENS = Tokens(**dict.fromkeys(CLASSES, 0))
+
+
+class Unreported(msgspec.Struct, frozen=True, kw_only=True):
+    """A settlement the provider did not report with its answer."""
+
+    attempt: AttemptId
+    target: str
+    basis: str
+    outcome: str
+    confirmed: bool
+    """A bill has said since what it was."""
+
+
+class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
+    """What reconciling found and wrote. Totals are over attempts on the targets of the bills."""
+
+    corrections: tuple[Correction, ...]
+    unreported: tuple[Unreported, ...]
+    unknown_lines: tuple[BillLine, ...]
+    """Billed, but no attempt of ours."""
+    open_lines: tuple[BillLine, ...]
+    """Billed, but our attempt is not settled yet: the next run takes them."""
+    missing: tuple[AttemptId, ...]
+    """In the ledger at a cost, and not on a bill that may still grow."""
+    before: Totals
+    after: Totals
+    billed_nanousd: int
+    """Sum of all lines."""
+
+    @property
+    def is_balanced(self) -> bool:
+        """The ledger equals the bills to the last nano-dollar."""
+        return (
+            self.after.nanousd == self.billed_nanousd
+            and not self.after.unpriced
+            and not self.unknown_lines
+            and not self.open_lines
+        )
+
+
+async def reconcile(log: EventLog, bills: BillSource, recorder: Recorder) -> Reconciliation:
+    """Read the ledger, then the bills, and record what differs. A second run records nothing.
+
+    The order matters: an attempt in the ledger was settled before the bill was drawn, so a complete bill
+    has its line. Raises Unavailable; nothing was recorded then, unless the recorder says so.
+    """
+    ledger = await read_ledger(log)
+    found = plan(ledger, await bills.fetch())
+    if found.corrections:
+        await recorder.record(found.corrections)
+    return found
+
+
+def plan(ledger: Ledger, bills: Sequence[Bill]) -> Reconciliation:
+    """What follows from the bills; pure. Changes nothing in `ledger`."""
+    found = _sorted_lines(ledger, bills)
+    bill_of = {target: bill for bill in bills for target in bill.targets}
+    covered = [
+        entry
+        for entry in ledger.entries.values()
+        if entry.target in bill_of or entry.attempt in found.settled
+    ]
+    claims = {entry.attempt: _claim(entry, found.settled, bill_of) for entry in covered}
+    corrections = tuple(
+        correction
+        for entry in covered
+        if (claim := claims[entry.attempt]) is not None
+        and (correction := _correction(entry, claim)) is not None
+    )
+    after = Ledger()
+    after.entries = {entry.attempt: msgspec.structs.replace(entry) for entry in covered}
+    for correction in corrections:
+        after.correct(correction.data)
+    return Reconciliation(
+        corrections=corrections,
+        unreported=tuple(
+            _unreported(entry, claims[entry.attempt])
+            for entry in after.entries.values()
+            if entry.basis != "reported"
+        ),
+        unknown_lines=tuple(found.unknown),
+        open_lines=tuple(found.open),
+        missing=tuple(
+            entry.attempt
+            for entry in after.entries.values()
+            if claims[entry.attempt] is None and entry.ledger_nanousd != 0
+        ),
+        before=totals(covered),
+        after=totals(after.entries.values()),
+        billed_nanousd=sum(line.cost_nanousd for bill in bills for line in bill.lines),
+    )
+
+
+class _Lines(NamedTuple):
+    """Lines by what we know of their attempt."""
+
+    settled: dict[AttemptId, list[BillLine]]
+    open: list[BillLine]
+    unknown: list[BillLine]
+
+
+class _Claim(NamedTuple):
+    """What a bill says of one attempt, lines added up, or says by leaving it out."""
+
+    tokens: Tokens
+    cost_nanousd: int
+    evidence: str
+
+
+def _sorted_lines(ledger: Ledger, bills: Sequence[Bill]) -> _Lines:
+    found = _Lines({}, [], [])
+    for line in (line for bill in bills for line in bill.lines):
+        attempt = AttemptId(line.attempt or "")
+        if attempt in ledger.entries:
+            found.settled.setdefault(attempt, []).append(line)
+        elif attempt in ledger.open:
+            found.open.append(line)
+        else:
+            found.unknown.append(line)
+    return found
+
+
+def _claim(
+    entry: Entry, lines: Mapping[AttemptId, Sequence[BillLine]], bill_of: Mapping[TargetId, Bill]
+) -> _Claim | None:
+    """None: the bill says nothing of this attempt yet."""
+    if entry.attempt in lines:
+        billed = lines[entry.attempt]
+        cost_nanousd = sum(line.cost_nanousd for line in billed)
+        return _Claim(_summed(billed), cost_nanousd, f"bill of {billed[0].provider}, {len(billed)} line(s)")
+    bill = bill_of.get(entry.target)
+    if bill is None or bill.complete_until_ns is None or entry.settled_ns >= bill.complete_until_ns:
+        return None
+    return _Claim(NO_TOKENS, 0, f"no line on the bill of {bill.provider}")
+
+
+def _correction(entry: Entry, claim: _Claim) -> Correction | None:
+    """What makes the entry equal the claim; None when it does, and no doubt is left to clear up."""
+    delta_nanousd = claim.cost_nanousd - (entry.ledger_nanousd or 0)
+    in_doubt = entry.ledger_nanousd is None or (entry.basis == "estimated" and not entry.is_confirmed)
+    if not delta_nanousd and not in_doubt and not _disagree(entry.tokens, claim.tokens):
+        return None
+    return Correction(
+        data=SettlementCorrected(
+            attempt=entry.attempt,
+            target=entry.target,
+            pool=entry.pool,
+            delta_nanousd=delta_nanousd,
+            tokens=_overlaid(entry.tokens, claim.tokens),
+            evidence=claim.evidence,
+            correction=entry.corrections,
+        ),
+        tenant=entry.tenant,
+        request=entry.request,
+        session=entry.session,
+    )
+
+
+def _unreported(entry: Entry, claim: _Claim | None) -> Unreported:
+    return Unreported(
+        attempt=entry.attempt,
+        target=entry.target,
+        basis=entry.basis,
+        outcome=entry.outcome,
+        confirmed=claim is not None or entry.is_confirmed,
+    )
+
+
+def _summed(lines: Sequence[BillLine]) -> Tokens:
+    """Class by class; a class no line knows stays unknown."""
+    return Tokens(
+        **{
+            name: sum(known)
+            for name in CLASSES
+            if (known := [n for line in lines if (n := getattr(line.tokens, name)) is not None])
+        }
+    )
+
+
+def _disagree(ours: Tokens, billed: Tokens) -> bool:
+    """A class that both know differs. A class that only one knows is no contradiction."""
+    return any(
+        None not in (left := (getattr(ours, name), getattr(billed, name))) and left[0] != left[1]
+        for name in CLASSES
+    )
+
+
+def _overlaid(ours: Tokens, billed: Tokens) -> Tokens:
+    """Ours, with what the bill knows in its place."""
+    known = {name: n for name in CLASSES if (n := getattr(billed, name)) is not None}
+    return msgspec.structs.replace(ours, **known)

@@ -1,0 +1,116 @@
+"""Results for people (rich tables, money in dollars) and for programs (plain values for `--json`)."""
+
+from typing import Any
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.analytics.reconcile import Reconciliation
+from tidegate.analytics.replay_verify import ReplayReport
+from tidegate.analytics.reports import Report
+from tidegate.analytics.sql import Result
+from tidegate.events.money import dollars
+
+_MONEY = "_nanousd"
+_UNKNOWN = "–"
+_CONTROL = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], "�")
+"""Values come from clients and providers: nothing in them may steer a terminal."""
+
+
+def as_table(result: Result, title: str | None = None) -> Table:
+    """A table; columns `x_nanousd` become `x $`, exact."""
+    note = "more rows than shown" if result.truncated else None
+    table = Table(title=title, caption=note, title_justify="left", caption_justify="left")
+    for name, kind in zip(result.columns, result.types, strict=True):
+        numeric = kind.endswith("INT") or kind in {"INTEGER", "DOUBLE", "FLOAT"} or kind.startswith("DECIMAL")
+        heading = f"{name.removesuffix(_MONEY)} $" if name.endswith(_MONEY) else name
+        table.add_column(plain(heading), justify="right" if numeric else "left")
+    for row in result.rows:
+        cells = zip(result.columns, row, strict=True)
+        table.add_row(*(plain(shown(name, value)) for name, value in cells))
+    return table
+
+
+def shown(column: str, value: Any) -> str:
+    """One cell as text."""
+    if value is None:
+        return _UNKNOWN
+    if column.endswith(_MONEY) and isinstance(value, (int, float)):
+        return dollars(round(value))
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def plain(text: str) -> Text:
+    """Text without markup and control characters."""
+    return Text(text.translate(_CONTROL))
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """`{"columns", "types", "rows", "truncated"}`."""
+    return {
+        "columns": list(result.columns),
+        "types": list(result.types),
+        "rows": result.rows,
+        "truncated": result.truncated,
+    }
+
+
+def report_tables(report: Report) -> list[Table]:
+    """One table per section."""
+    return [as_table(section.result, section.title) for section in report.sections]
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """`{"report", "sections": [{"query", "title", columns, …}]}`."""
+    sections = [
+        {"query": section.query, "title": section.title, **result_json(section.result)}
+        for section in report.sections
+    ]
+    return {"report": report.name, "sections": sections}
+
+
+def replay_json(report: ReplayReport) -> dict[str, Any]:
+    """The counts, the examples, and `clean`."""
+    return {**msgspec.to_builtins(report), "clean": report.is_clean}
+
+
+def replay_table(report: ReplayReport) -> Table:
+    """The counts, then the first decisions that were not identical."""
+    table = Table(title=f"{report.decisions} decisions replayed", title_justify="left")
+    for heading in ("outcome", "decisions", "first seen at", "what differs"):
+        table.add_column(heading)
+    for outcome in ("identical", "different", "other_version", "input_missing"):
+        first = next((example for example in report.examples if example.outcome == outcome), None)
+        table.add_row(
+            outcome,
+            str(getattr(report, outcome)),
+            plain("" if first is None else first.decision),
+            plain("" if first is None else first.detail),
+        )
+    return table
+
+
+def reconciliation_json(found: Reconciliation) -> dict[str, Any]:
+    """Everything found and written, and `balanced`."""
+    return {**msgspec.to_builtins(found), "balanced": found.is_balanced}
+
+
+def reconciliation_table(found: Reconciliation) -> Table:
+    """Ledger and bills side by side."""
+    table = Table(title="Ledger against the providers' bills", title_justify="left")
+    for heading in ("", "attempts", "$", "unpriced"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, sums in (("ledger before", found.before), ("ledger after", found.after)):
+        table.add_row(name, str(sums.attempts), dollars(sums.nanousd), str(sums.unpriced))
+    table.add_row("billed", "", dollars(found.billed_nanousd), "")
+    open_doubts = sum(not each.confirmed for each in found.unreported)
+    table.caption = (
+        f"{len(found.corrections)} corrections, {open_doubts} of {len(found.unreported)} unreported attempts in "
+        f"doubt, {len(found.unknown_lines)} lines of no attempt of ours, {len(found.open_lines)} of open attempts"
+    )
+    return table

@@ -1,0 +1,158 @@
+"""Replays recorded decisions bit by bit, from the log alone, and reports what does not come out the same."""
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import aclosing
+
+import msgspec
+
+from tidegate.analytics.history import ends_of, envelopes
+from tidegate.analytics.ports import ReplayPort
+from tidegate.events.codec import decode_data, decode_envelope
+from tidegate.events.config import Routing
+from tidegate.events.control import ConfigPublished
+from tidegate.events.decision import DecisionMade
+from tidegate.events.envelope import Envelope
+from tidegate.events.log.port import EventLog
+from tidegate.events.snapshots import RateSnapshot, pool_subject, target_subject
+from tidegate.events.topics import CONTROL, REQUESTS, SNAPSHOTS
+
+MAX_EXAMPLES = 20
+
+Read = tuple[str, int]
+"""Subject and version of a snapshot that a decision read."""
+
+
+class Only(msgspec.Struct, frozen=True, kw_only=True):
+    """Which decisions to replay; all by default."""
+
+    since_ns: int | None = None
+    route: str | None = None
+    tenant: str | None = None
+
+    def takes(self, decision: DecisionMade) -> bool:
+        """True when the decision is one of them."""
+        return (
+            (self.since_ns is None or decision.now_ns >= self.since_ns)
+            and self.route in {None, decision.ask.route}
+            and self.tenant in {None, decision.ask.tenant}
+        )
+
+
+class Example(msgspec.Struct, frozen=True):
+    """A decision that was not identical, and why."""
+
+    decision: str
+    request: str
+    outcome: str
+    detail: str
+
+
+class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of every decision replayed; examples of the first that were not identical."""
+
+    decisions: int
+    identical: int
+    different: int
+    other_version: int
+    input_missing: int
+    examples: tuple[Example, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing came out different. Other versions and missing inputs are no differences: they are counted."""
+        return self.different == 0
+
+
+async def verify(log: EventLog, replay: ReplayPort, only: Only | None = None) -> ReplayReport:
+    """Replay every recorded decision that `only` takes. Horizon: how long the log keeps snapshots.
+
+    Decisions are read twice, so that only the snapshots they name are held in memory.
+    Raises Unavailable, UnknownEvent.
+    """
+    chosen = Only() if only is None else only
+    needed: set[Read] = set()
+    ends = await ends_of(log, REQUESTS)
+    async with aclosing(envelopes(log, REQUESTS, ends, "DecisionMade")) as found:
+        async for envelope in found:
+            decision = decode_data(envelope)
+            if chosen.takes(decision):
+                needed.update(_reads(decision))
+    configs = await _configs(log)
+    snapshots = await _snapshots(log, needed)
+    outcomes: Counter[str] = Counter()
+    examples: list[Example] = []
+    async with aclosing(envelopes(log, REQUESTS, ends, "DecisionMade")) as found:
+        async for envelope in found:
+            decision = decode_data(envelope)
+            if not chosen.takes(decision):
+                continue
+            outcome, detail = _judge(decision, configs, snapshots, replay)
+            outcomes[outcome] += 1
+            if outcome != "identical" and len(examples) < MAX_EXAMPLES:
+                examples.append(_example(envelope, decision, outcome, detail))
+    return ReplayReport(
+        decisions=outcomes.total(),
+        identical=outcomes["identical"],
+        different=outcomes["different"],
+        other_version=outcomes["other_version"],
+        input_missing=outcomes["input_missing"],
+        examples=tuple(examples),
+    )
+
+
+def _reads(decision: DecisionMade) -> list[Read]:
+    found: list[Read] = []
+    for verdict in decision.candidates:
+        if verdict.target_version is not None:
+            found.append((target_subject(verdict.target), verdict.target_version))
+        if verdict.pool_version is not None:
+            found.append((pool_subject(verdict.pool), verdict.pool_version))
+    return found
+
+
+def _judge(
+    decision: DecisionMade,
+    configs: Mapping[str, Routing],
+    snapshots: Mapping[Read, RateSnapshot],
+    replay: ReplayPort,
+) -> tuple[str, str | None]:
+    routing = configs.get(decision.config)
+    if routing is None:
+        return "input_missing", f"config {decision.config} is not in the log"
+    read = {
+        subject: found
+        for subject, version in _reads(decision)
+        if (found := snapshots.get((subject, version)))
+    }
+    verification = replay(decision, routing, read)
+    return verification.outcome, verification.detail
+
+
+def _example(envelope: Envelope, decision: DecisionMade, outcome: str, detail: str | None) -> Example:
+    return Example(decision.decision, envelope.request or decision.ask.request, outcome, detail or "")
+
+
+async def _configs(log: EventLog) -> dict[str, Routing]:
+    """Every config ever published: the record key is the digest, so the compacted latest keeps all."""
+    records, _ = await log.latest(CONTROL.name)
+    found: dict[str, Routing] = {}
+    for record in records.values():
+        envelope = decode_envelope(record.value or b"")
+        if envelope.type == "ConfigPublished":
+            data: ConfigPublished = decode_data(envelope)
+            found[data.digest] = data.routing
+    return found
+
+
+async def _snapshots(log: EventLog, needed: set[Read]) -> dict[Read, RateSnapshot]:
+    found: dict[Read, RateSnapshot] = {}
+    if not needed:
+        return found
+    ends = await ends_of(log, SNAPSHOTS)
+    async with aclosing(envelopes(log, SNAPSHOTS, ends, "RateSnapshot")) as history:
+        async for envelope in history:
+            snapshot: RateSnapshot = decode_data(envelope)
+            if (snapshot.subject, snapshot.version) in needed:
+                found[snapshot.subject, snapshot.version] = snapshot
+    return found
