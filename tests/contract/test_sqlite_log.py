@@ -14,6 +14,7 @@ from tidegate.events.errors import AckUnknown, Broken, LogCorrupt, LogUnavailabl
 from tidegate.events.log import sqlite_files, sqlite_role
 from tidegate.events.log.port import EventLog, TopicPartition
 from tidegate.events.log.sqlite import SqliteEventLog
+from tidegate.events.log.sqlite_view import RoleFileView
 from tidegate.events.topics import CONTROL, ROLES, SIGNALS, SNAPSHOTS, STATE
 
 A = TopicPartition(SIGNALS.name, 3)
@@ -213,6 +214,34 @@ async def test_no_statement_is_open_after_a_poll(tmp_path: Path, relay: EventLog
         await relay.append(outgoing(A, [0]))
     checking.close()
     await reader.close()
+
+
+class LeapingClock(SystemClock):
+    """Every look at it is 20 ms later than the last."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def mono_ns(self) -> int:
+        self.looks += 1
+        return self.looks * 20_000_000
+
+
+async def test_a_statement_ends_after_fifty_milliseconds_or_a_mebibyte(
+    tmp_path: Path, relay: EventLog
+) -> None:
+    await relay.append(outgoing(A, range(200)))
+    b = A._replace(partition=4)
+    await relay.append(outgoing(b, range(200), size=100_000))
+
+    slow = RoleFileView(tmp_path / "relay.db", LeapingClock())
+    view = RoleFileView(tmp_path / "relay.db", SystemClock())
+
+    assert len(slow.history(A, 0, 5_000)) == 48  # three steps of 16 records, then 60 ms have passed
+    assert len(view.history(A, 0, 5_000)) == 200
+    assert sum(len(record.value or b"") for record in view.history(b, 0, 5_000)) < 3_000_000
+    slow.close()
+    view.close()
 
 
 async def test_a_wal_that_a_reader_kept_from_shrinking_is_emptied_later(
