@@ -1,7 +1,7 @@
 """Consumption of a quota window: activity chain × log-rate filter over bins of a thirtieth of the window.
 
 Of the family in the design's algorithm notes this is the one-time-scale member: a single filter with a two-hour
-daily shape scored better on real traffic than a bank of six with two harmonics, at a tenth of the cost.
+daily shape scored better on real traffic (Brier 0.073) than a bank of six with two harmonics (0.083), cheaper.
 """
 
 import numpy as np
