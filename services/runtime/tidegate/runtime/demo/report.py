@@ -1,0 +1,221 @@
+"""What a demo shows a person: decisions, money beside the bills, forecasts, where to look next."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.events.money import NANOUSD_PER_USD
+from tidegate.planner.explain import explain
+from tidegate.runtime.demo.figures import Figures
+from tidegate.runtime.demo.queries import DecisionRow, ReasonRow, SpendRow, WindowRow
+from tidegate.runtime.demo.run import Result
+from tidegate.runtime.demo.workload import TENANTS
+
+NS_PER_S = 1_000_000_000
+_UNKNOWN = "-"
+
+
+def show(console: Console, result: Result) -> None:
+    """Print the whole report; no line needs more than 100 columns."""
+    _summary(console, result.figures)
+    _section(console, "decisions: mean expected price of a request, dollars")
+    console.print(_decisions(result.tables.decisions, result.tables.reasons))
+    if result.example is not None:
+        _section(console, "one of them: its first choice failed, its client never knew")
+        for line in explain(result.example).splitlines():
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
+    _section(
+        console, "money: dollars (attempts) by tenant, and the ledger beside the providers' own invoices"
+    )
+    console.print(_money(result))
+    _section(console, "forecasts: what is left of the quota, and what a unit of it is worth")
+    console.print(_forecasts(result.tables.windows, result.speed))
+    _proof(console, result.figures)
+    _next(console, result)
+
+
+def _summary(console: Console, found: Figures) -> None:
+    console.print(
+        f"\n[bold]{found.requests} requests[/bold] of {found.sessions} sessions, {found.origin}, in"
+        f" {found.took_s:.1f} s: {found.succeeded} succeeded, {found.failed} failed, {found.refused} refused",
+        highlight=False,
+    )
+    changed = {
+        "prompts clipped": found.clipped,
+        "pauses shortened": found.shortened,
+        "requests skipped": found.skipped,
+    }
+    if any(changed.values()):
+        console.print("  of the trace: " + ", ".join(f"{n} {what}" for what, n in changed.items() if n))
+    if found.reasons:
+        console.print(
+            "  what clients saw: " + ", ".join(f"{n} × {code}" for code, n in found.reasons.items()),
+            highlight=False,
+        )
+    console.print(
+        f"  {found.failovers} failovers hidden from clients; deciding took p50 {found.decision_p50_us:.0f} µs,"
+        f" p99 {found.decision_p99_us:.0f} µs;",
+        highlight=False,
+    )
+    console.print(
+        f"  the gateway added p50 {found.added_p50_ms:.1f} ms, p99 {found.added_p99_ms:.1f} ms;"
+        f" {found.events} events, {found.events_per_s:.0f} a second",
+        highlight=False,
+    )
+
+
+def _section(console: Console, title: str) -> None:
+    console.print(f"\n{title}", style="bold", highlight=False)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(header_style="dim")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place == 0 else "right")
+    return table
+
+
+def _decisions(rows: list[DecisionRow], reasons: list[ReasonRow]) -> Table:
+    """Per target how often it was the choice, and what a request was expected to cost there."""
+    table = _table(
+        "target",
+        "chosen",
+        "price",
+        "= cash",
+        "+ quota λ·u",
+        "+ retry",
+    )
+    table.add_column("not admitted", overflow="fold", max_width=30)
+    for row in rows:
+        why = ", ".join(f"{each.reason} {each.times}" for each in reasons if each.target == row.target)
+        prices = (row.price_nanousd, row.cash_nanousd, row.quota_nanousd, row.retry_nanousd)
+        table.add_row(row.target, str(row.chosen), *(usd(price) for price in prices), why or _UNKNOWN)
+    return table
+
+
+def _money(result: Result) -> Table:
+    """Spend per target and tenant, and per target the ledger beside the provider's own invoice."""
+    table = _table(
+        "target",
+        *TENANTS,
+        "ledger",
+        "invoice",
+        "difference",
+    )
+    spend = {(row.target, row.tenant): row for row in result.tables.spend}
+    for target, invoice in result.invoices.items():
+        ledger = result.by_target.get(target, 0)
+        table.add_row(
+            target,
+            *(_spent(spend, target, tenant) for tenant in TENANTS),
+            usd(ledger, 9),
+            usd(invoice, 9),
+            _difference(ledger - invoice),
+        )
+    found = result.figures
+    table.add_section()
+    table.add_row(
+        "all",
+        *(
+            usd(sum(row.ledger_nanousd for row in result.tables.spend if row.tenant == name))
+            for name in TENANTS
+        ),
+        usd(found.ledger_nanousd, 9),
+        usd(found.invoice_nanousd, 9),
+        _difference(found.ledger_nanousd - found.invoice_nanousd),
+    )
+    return table
+
+
+def _spent(spend: Mapping[tuple[str, str], SpendRow], target: str, tenant: str) -> str:
+    row = spend.get((target, tenant))
+    return _UNKNOWN if row is None else f"{usd(row.ledger_nanousd)} ({row.attempts})"
+
+
+def _difference(nanousd: int) -> str:
+    return "[green]0[/green]" if nanousd == 0 else f"[red]{usd(nanousd, 9)}[/red]"
+
+
+def _forecasts(rows: list[WindowRow], speed: float) -> Table:
+    table = _table(
+        "window",
+        "used",
+        "limit",
+        "UVI",
+        "status",
+        "P(exhaust)",
+        "λ",
+        "resets in",
+    )
+    for row in rows:
+        rest_s = None if row.resets_at_ns is None else (row.resets_at_ns - row.believed_ns) / NS_PER_S * speed
+        table.add_row(
+            f"{row.pool} {row.window}",
+            f"{row.used:,}",
+            f"{row.limit:,}",
+            _UNKNOWN if row.uvi is None else f"{row.uvi:.2f}",
+            row.status,
+            _UNKNOWN if row.p_exhaust is None else f"{row.p_exhaust:.2f}",
+            usd(round(row.shadow_nanousd), 7),
+            _UNKNOWN if rest_s is None else span(rest_s),
+        )
+    return table
+
+
+def _proof(console: Console, found: Figures) -> None:
+    bases = ", ".join(
+        f"{count} {basis}" for basis, count in sorted(found.by_basis.items(), key=lambda each: -each[1])
+    )
+    console.print(
+        f"\n{found.attempts} attempts, {found.settlements} settlements ({bases}), {found.unsettled} unsettled;"
+        f" {found.corrections} corrected",
+        highlight=False,
+    )
+    console.print(
+        f"{found.replay_identical} of {found.replay_total} decisions replay bit by bit", highlight=False
+    )
+    for finding in found.findings:
+        console.print(f"INCONSISTENT: {finding}", style="bold red", highlight=False, markup=False)
+
+
+def _next(console: Console, result: Result) -> None:
+    config = shlex.quote(_shown(result.config))
+    console.print("\nwhere to look next", style="bold")
+    for command in _commands(result):
+        console.print(f"  tidegate {command} -c {config}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _commands(result: Result) -> tuple[str, ...]:
+    spent = "sql 'SELECT session, requests, failed_over, ledger_nanousd FROM v_sessions ORDER BY 4 DESC'"
+    if not result.log_stays:
+        return "report spend", "report failures", spent
+    explain_one = "explain" if result.example is None else f"explain {result.example.decision}"
+    return explain_one, "report failures", spent
+
+
+def _shown(path: Path) -> str:
+    """Relative to the working folder, where it lies below it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def usd(nanousd: int | None, decimals: int = 4) -> str:
+    """Dollars with a fixed number of decimals; nine are exact."""
+    return _UNKNOWN if nanousd is None else f"{nanousd / NANOUSD_PER_USD:,.{decimals}f}"
+
+
+def span(seconds: float) -> str:
+    """A duration in its two largest units: `4h 10m`, `6d 3h`."""
+    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for letter, size_s in units:
+        count, left = divmod(left, size_s)
+        if count or parts:
+            parts.append(f"{count}{letter}")
+    return " ".join(parts[:2]) or "0s"
