@@ -50,6 +50,12 @@ def test_an_exhausted_pool_is_closed_until_the_reset_the_provider_named() -> Non
     assert outcome == Consequence("failover", "pool_cooldown", NOW_NS + 9 * S)
 
 
+def test_a_hint_of_thirty_two_days_is_still_believed() -> None:
+    reset = consequence("quota_exhausted", now_ns=NOW_NS, reset_at_ns=NOW_NS + MAX_HINT_NS)
+    throttle = consequence("rate_limited", now_ns=NOW_NS, retry_after_ms=32 * 86_400_000)
+    assert reset.until_ns == throttle.retry_at_ns == NOW_NS + MAX_HINT_NS
+
+
 @pytest.mark.parametrize("reset_at_ns", [NOW_NS, NOW_NS - 1, NOW_NS + MAX_HINT_NS + 1])
 def test_a_reset_in_the_past_or_absurdly_far_is_not_believed(reset_at_ns: int) -> None:
     outcome = consequence("quota_exhausted", now_ns=NOW_NS, reset_at_ns=reset_at_ns)

@@ -127,6 +127,20 @@ async def test_what_the_log_held_before_the_start_is_in_force_after_loading() ->
 
 
 @in_virtual_time
+async def test_the_newest_belief_held_is_never_an_older_one() -> None:
+    world = World()
+    async with world.following():
+        assert world.follower.status().newest_snapshot_ns is None
+        late = msgspec.structs.replace(of_target("a"), at_ns=NOW_NS + 5)
+        await world.write(SNAPSHOTS, "target:a", late, 0)
+        await world.write(SNAPSHOTS, "target:b", of_target("b"), 0)
+        await world.until(lambda: world.follower.status().snapshots == 2)
+        await world.write(SNAPSHOTS, "target:b", of_target("b", version=2), 0)
+        await world.until(lambda: world.follower.view.snapshots["target:b"].version == 2)
+        assert world.follower.status().newest_snapshot_ns == NOW_NS + 5
+
+
+@in_virtual_time
 async def test_a_snapshot_written_later_is_in_force_soon() -> None:
     world = World()
     async with world.following():

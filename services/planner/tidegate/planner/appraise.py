@@ -12,6 +12,9 @@ from tidegate.planner.price import cost_nanousd, expected_cached_tokens, rates_a
 from tidegate.planner.uses import Uses, quota_use
 from tidegate.planner.windows import QuotaFacts, renewed
 
+_GRADE_SHIFT = 96
+"""Above every total: nano-dollars of a request stay far below 2⁹⁶."""
+
 
 class Appraisal(msgspec.Struct, gc=False):
     """A candidate under consideration; prices in nano-dollars. `refusal` None = admitted so far."""
@@ -30,6 +33,8 @@ class Appraisal(msgspec.Struct, gc=False):
     """Cash and quota: what one attempt takes."""
     retry: int = 0
     total: int = 0
+    standing: int = 0
+    """Grade, then total, as one integer: what most candidates are told apart by."""
     rank: int | None = None
 
 
@@ -75,9 +80,10 @@ def finish_prices(admitted: Sequence[Appraisal]) -> None:
         return
     first, second = spends[0], spends[min(1, len(spends) - 1)]
     for each in admitted:
-        spend = each.spend
-        each.retry = retry = retry_nanousd(each.facts.failure, second if spend == first else first)
-        each.total = spend + retry + each.time
+        facts, spend = each.facts, each.spend
+        each.retry = retry = retry_nanousd(facts.failure, second if spend == first else first)
+        each.total = total = spend + retry + each.time
+        each.standing = (facts.grade << _GRADE_SHIFT) + total
 
 
 def verdict_of(appraisal: Appraisal) -> CandidateVerdict:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from tidegate.events.config import Route
 from tidegate.events.decision import Ask, DecisionMade, LocalView
 from tidegate.events.types import DecisionId, PoolId, TargetId
 from tidegate.planner.admission import Refusal, asked_of
@@ -31,7 +30,9 @@ def decide(
         appraise(candidate, asked, locals_of(candidate.target, candidate.pool), now_ns)
         for candidate in facts.candidates
     ]
-    admitted = _best_grade([each for each in appraisals if each.refusal is None], route)
+    admitted = [each for each in appraisals if each.refusal is None]
+    if facts.mixed_grades and not route.allow_downgrade:
+        admitted = _best_grade(admitted)
     finish_prices(admitted)
     ranked = in_order(route.strategy, admitted)
     for rank, appraisal in enumerate(ranked):
@@ -51,11 +52,9 @@ def decide(
     )
 
 
-def _best_grade(admitted: list[Appraisal], route: Route) -> list[Appraisal]:
-    """Only the best admissible grade stays, unless the route allows to go below it."""
-    if route.allow_downgrade or not admitted:
-        return admitted
-    best = min([appraisal.facts.grade for appraisal in admitted])
+def _best_grade(admitted: list[Appraisal]) -> list[Appraisal]:
+    """Only the best admissible grade stays: to go below it needs `allow_downgrade`."""
+    best = min([appraisal.facts.grade for appraisal in admitted], default=0)
     kept: list[Appraisal] = []
     for appraisal in admitted:
         if appraisal.facts.grade == best:

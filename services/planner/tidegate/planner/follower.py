@@ -163,7 +163,8 @@ class Follower:
         for target, disabled in switches.items():
             view = with_switch(view, target, disabled)
         self._view = with_snapshots(view, snapshots)
-        self._newest_ns = max([each.at_ns for each in snapshots], default=self._newest_ns)
+        seen = [each.at_ns for each in snapshots]
+        self._newest_ns = max([*seen, self._newest_ns or 0]) if seen else self._newest_ns
         for target, disabled in switches.items():
             if not disabled:
                 self._overlay.reopened(target)

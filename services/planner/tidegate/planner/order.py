@@ -1,6 +1,7 @@
 """Total orders over admitted candidates, by the route's strategy. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from tidegate.events.config import Strategy
 from tidegate.events.types import TargetId
@@ -8,6 +9,7 @@ from tidegate.planner.appraise import Appraisal
 from tidegate.planner.facts import UNBOUNDED
 
 _NO_WINDOWS = 0.0, UNBOUNDED
+_STANDING = attrgetter("standing")
 
 
 def in_order(strategy: Strategy, admitted: Sequence[Appraisal]) -> list[Appraisal]:
@@ -20,11 +22,12 @@ def cheapest(admitted: Sequence[Appraisal]) -> list[Appraisal]:
 
     Quota about to lapse is spent first. What is not believed of a window counts as sure to exhaust.
     """
+    if len({each.standing for each in admitted}) == len(admitted):
+        return sorted(admitted, key=_STANDING)
     current = current_target(admitted)
     keyed = [
         (
-            each.facts.grade,
-            each.total,
+            each.standing,
             _NO_WINDOWS if each.quota is None else each.quota.tie,
             each.facts.target != current,
             each.facts.tie,

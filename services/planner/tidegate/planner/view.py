@@ -29,6 +29,7 @@ class RouteFacts(msgspec.Struct, frozen=True):
     route: Route
     candidates: tuple[CandidateFacts, ...]
     subjects: frozenset[str]
+    mixed_grades: bool
 
 
 class View(msgspec.Struct, frozen=True):
@@ -115,4 +116,5 @@ class _Compiler:
             beliefs = self._snapshots.get(names[0]), self._snapshots.get(names[1])
             candidates.append(candidate_facts(route, index, target, pool, beliefs, self._digest))
             subjects += names
-        return RouteFacts(route, tuple(candidates), frozenset(subjects))
+        mixed = len({candidate.grade for candidate in route.candidates}) > 1
+        return RouteFacts(route, tuple(candidates), frozenset(subjects), mixed)
