@@ -7,7 +7,10 @@ NANOUSD_PER_USD = 1_000_000_000
 
 
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Tokens by disjoint class; `reasoning` is a part of `output`. Unknown is None, never 0."""
+    """Tokens by disjoint class; `reasoning` is a part of `output`. Unknown is None, never 0.
+
+    A cache class is None where the provider does not tell it apart: its tokens are in `input_uncached` then.
+    """
 
     input_uncached: int | None = None
     cache_read: int | None = None

@@ -6,7 +6,6 @@ import msgspec
 
 from tidegate.events.types import Dialect, KeyId, TargetId
 
-
 RequestOutcome = Literal["completed", "failed", "truncated", "cancelled"]
 
 

@@ -3,12 +3,15 @@
 import asyncio
 
 from tidegate.estimator.log_runner import LogRunner
+from tidegate.events.errors import TidegateError
 from tidegate.runtime.dead_letters import DeadLetters
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import MetricsServer
 from tidegate.runtime.process import Stopping, run_role
 from tidegate.runtime.routing_follower import RoutingFollower
 from tidegate.runtime.telemetry import logger
+
+RETENTION_EVERY_S = 3_600.0
 
 
 def run_estimator(machine: Machine, runner: str, parent_fd: int | None) -> None:
@@ -47,15 +50,36 @@ class EstimatorRole:
             async with asyncio.TaskGroup() as tasks:
                 following = tasks.create_task(follower.run())
                 serving = tasks.create_task(metrics.run())
+                cleaning = tasks.create_task(self._delete_archived())
                 try:
                     logger().info("estimator runs")
                     await runner.run(stopping)
                 finally:
                     following.cancel()
                     serving.cancel()
+                    cleaning.cancel()
         finally:
             await control.close()
             await journal.close()
+
+    async def _delete_archived(self) -> None:
+        """Snapshots older than their retention go once they are archived; only this role writes that file."""
+        from tidegate.events.archive_manifest import Manifest
+        from tidegate.events.archive_retention import delete_archived
+        from tidegate.events.log.sqlite import SqliteEventLog
+
+        machine = self._machine
+        while True:
+            await asyncio.sleep(RETENTION_EVERY_S)
+            log = machine.open_log(("estimator",))
+            try:
+                if isinstance(log, SqliteEventLog):
+                    manifest = Manifest(machine.archive_dir)
+                    await delete_archived(log, manifest, frozenset({"estimator"}), machine.clock.wall_ns())
+            except TidegateError as error:
+                logger().error("old snapshots were not deleted", code=error.code, why=str(error))
+            finally:
+                await log.close()
 
 
 def _numbers(runner: LogRunner, letters: DeadLetters) -> dict[str, float]:

@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tidegate.events.errors import LogUnavailable, Unavailable
+from tidegate.events.errors import LogUnavailable, TidegateError
 from tidegate.events.log.port import EventLog
 from tidegate.events.relay import Relay
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import MetricsServer
 from tidegate.runtime.process import Stopping
 from tidegate.runtime.telemetry import logger
+
+if TYPE_CHECKING:
+    from tidegate.events.archive import Archiver
 
 ARCHIVE_EVERY_S = 60.0
 
@@ -63,17 +67,26 @@ class LogRole:
         try:
             while True:
                 await asyncio.sleep(ARCHIVE_EVERY_S)
-                until_ns = machine.clock.wall_ns() - int(machine.settings.log.archive_after_s * 1e9)
                 try:
-                    done = await archiver.run(until_ns)
-                except Unavailable as error:
-                    logger().warning("archive waits", why=str(error))
-                    continue
-                self._archived_rows += done.rows
-                if done.holes:
-                    logger().error("records were dropped before they were archived", count=len(done.holes))
+                    await self._archive_once(log, archiver)
+                except TidegateError as error:
+                    # The relay must go on whatever the archive says; nothing is deleted that is not archived.
+                    logger().error("archive stands still", code=error.code, why=str(error))
         finally:
             archiver.close()
+
+    async def _archive_once(self, log: EventLog, archiver: "Archiver") -> None:
+        from tidegate.events.archive_retention import delete_archived
+        from tidegate.events.log.sqlite import SqliteEventLog
+
+        machine = self._machine
+        now_ns = machine.clock.wall_ns()
+        done = await archiver.run(now_ns - int(machine.settings.log.archive_after_s * 1e9))
+        self._archived_rows += done.rows
+        if done.holes:
+            logger().error("records were dropped before they were archived", count=len(done.holes))
+        if isinstance(log, SqliteEventLog):
+            await delete_archived(log, archiver.manifest, frozenset({"relay"}), now_ns)
 
     def drain(self, data_dir: Path) -> Callable[[Stopping], Awaitable[None]]:
         """A role that drains another folder's orphaned journals and ends."""
