@@ -31,7 +31,7 @@ class Control:
         if await self.newest_digest() == routing.digest():
             return False
         digest = routing.digest()
-        await self._append(digest, digest, ConfigPublished(digest=digest, routing=routing, actor=actor))
+        await self._append("config", digest, ConfigPublished(digest=digest, routing=routing, actor=actor))
         return True
 
     async def newest_digest(self) -> str | None:
