@@ -136,7 +136,7 @@ async def running_rig(
         task = asyncio.ensure_future(role.run(stopping))
         try:
             async with asyncio.timeout(10):
-                while role.port == 0:
+                while role.port == 0 or not (machine.run_dir / "gw-0.switch").exists():
                     if task.done():
                         task.result()
                     await asyncio.sleep(0.005)

@@ -78,6 +78,12 @@ class Follower:
             problem="; ".join([problem for problem in problems if problem]) or None,
         )
 
+    def switch(self, target: TargetId, *, disabled: bool) -> None:
+        """An operator's local kill-switch: in force at once, until the log says otherwise."""
+        self._view = with_switch(self._view, target, disabled)
+        if not disabled:
+            self._overlay.reopened(target)
+
     async def wait_loaded(self) -> None:
         """Return once the latest of the log was read for the first time."""
         await self._loaded.wait()

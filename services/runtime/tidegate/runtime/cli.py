@@ -2,7 +2,7 @@
 
 import typer
 
-from tidegate.runtime.commands import analytics, configs, demo, logs, roles
+from tidegate.runtime.commands import analytics, configs, demo, logs, roles, targets
 
 app = typer.Typer(
     name="tidegate",
@@ -17,6 +17,7 @@ analytics.register(app)
 demo.register(app)
 app.add_typer(configs.config_app, name="config")
 app.add_typer(configs.keys_app, name="keys")
+app.add_typer(targets.targets_app, name="targets")
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from tidegate.events.errors import TidegateError, Unavailable
 from tidegate.events.types import TargetId
 from tidegate.runtime import metrics
 from tidegate.runtime.control import Control
+from tidegate.runtime.local_switch import waiting
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import Stopping
 from tidegate.runtime.settings import ConfigInvalid, load_settings, resolve_secret, resolve_secrets
@@ -24,6 +25,18 @@ from tidegate.runtime.telemetry import logger
 PUBLISH_RETRY_S = 1.0
 
 
+def admin_token(machine: Machine) -> str:
+    """The admin credential: the configured secret, else one made at first start in `admin.token`."""
+    reference = machine.settings.admin.token
+    if reference is not None:
+        return resolve_secret(reference, machine.env, "admin token")
+    path = machine.data_dir / "admin.token"
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(32))
+    return path.read_text().strip()
+
+
 class AdminRole:
     """One admin process."""
 
@@ -31,17 +44,6 @@ class AdminRole:
         self._machine = machine
         self._config = config
         self._fd = fd
-
-    def token(self) -> str:
-        """The admin credential: the configured secret, else one made at first start in `admin.token`."""
-        reference = self._machine.settings.admin.token
-        if reference is not None:
-            return resolve_secret(reference, self._machine.env, "admin token")
-        path = self._machine.data_dir / "admin.token"
-        if not path.exists():
-            path.touch(mode=0o600)
-            path.write_text(secrets.token_urlsafe(32))
-        return path.read_text().strip()
 
     async def run(self, stopping: Stopping) -> None:
         """Publish the file's config if it is new, then serve until told to stop."""
@@ -53,7 +55,7 @@ class AdminRole:
             bound(settings.host, settings.port) if self._fd is None else socket.socket(fileno=self._fd)
         )
         config = uvicorn.Config(
-            build_app(machine, control, self._config, self.token()),
+            build_app(machine, control, self._config, admin_token(machine)),
             lifespan="off",
             access_log=False,
             log_config=None,
@@ -77,9 +79,21 @@ class AdminRole:
             try:
                 if await control.publish_if_new(routing, "file"):
                     logger().info("config published", digest=routing.digest())
-                return
+                break
             except Unavailable:
                 await asyncio.sleep(PUBLISH_RETRY_S)
+        while True:
+            await asyncio.sleep(PUBLISH_RETRY_S)
+            with contextlib.suppress(Unavailable):
+                await self._replay_switches(control)
+
+    async def _replay_switches(self, control: Control) -> None:
+        """Switches thrown locally while the log was away become events, in their order."""
+        for path, order in await asyncio.to_thread(waiting, self._machine):
+            await control.switch(
+                order.target, disabled=order.disabled, actor=order.actor, reason=order.reason
+            )
+            await asyncio.to_thread(path.unlink)
 
 
 class _Server(uvicorn.Server):

@@ -18,6 +18,7 @@ from tidegate.planner.overlay import Overlay
 from tidegate.planner.planner import Planner
 from tidegate.planner.rng import SplitMix64
 from tidegate.runtime.gateway_planner import GatewayPlanner
+from tidegate.runtime.local_switch import LocalSwitch
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import MetricsServer
 from tidegate.runtime.process import Stopping
@@ -51,12 +52,14 @@ class GatewayRole:
                 following = tasks.create_task(follower.run())
                 metrics = MetricsServer(machine.run_dir, self._slot, lambda: numbers_of(worker, follower))
                 serving = tasks.create_task(metrics.run())
+                switch = tasks.create_task(LocalSwitch(machine, self._slot, follower).run())
                 switching = tasks.create_task(self._follow_config(worker, follower))
                 try:
                     await self._serve(worker, stopping)
                 finally:
                     following.cancel()
                     serving.cancel()
+                    switch.cancel()
                     switching.cancel()
         finally:
             await upstream.aclose()

@@ -1,0 +1,108 @@
+"""`targets list|disable|enable`: the kill-switch, through admin, or locally while the log is down."""
+
+import asyncio
+import getpass
+from typing import Annotated, Any
+
+import httpx
+import msgspec
+import typer
+
+from tidegate.runtime.commands.shared import (
+    FINDING,
+    ConfigOption,
+    JsonOption,
+    fail,
+    machine_of,
+    print_json,
+    say,
+)
+
+targets_app = typer.Typer(no_args_is_help=True, help="Upstream targets and their kill-switches.")
+LocalOption = Annotated[
+    bool, typer.Option("--local", help="Tell this machine's gateways directly; replayed to the log later.")
+]
+ReasonOption = Annotated[str, typer.Option(help="Recorded with the switch.")]
+
+
+@targets_app.command(name="list")
+def list_targets(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Targets of the config: id, pool, dialect, model."""
+    machine, _ = machine_of(config)
+    rows = [
+        {"id": target.id, "pool": target.pool_id, "dialect": target.dialect, "model": target.model}
+        for target in machine.settings.targets
+    ]
+    if json:
+        print_json(rows)
+        return
+    for row in rows:
+        say("  ".join(str(value) for value in row.values()))
+
+
+@targets_app.command()
+def disable(
+    target: str,
+    config: ConfigOption = None,
+    reason: ReasonOption = "",
+    local: LocalOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Use the target no more, everywhere, within a second."""
+    _switch(target, config, reason, disabled=True, local=local, json=json)
+
+
+@targets_app.command()
+def enable(
+    target: str,
+    config: ConfigOption = None,
+    reason: ReasonOption = "",
+    local: LocalOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Use the target again."""
+    _switch(target, config, reason, disabled=False, local=local, json=json)
+
+
+def _switch(target: str, config: Any, reason: str, *, disabled: bool, local: bool, json: bool) -> None:
+    from tidegate.events.types import TargetId
+    from tidegate.runtime.local_switch import Order, throw
+
+    machine, _ = machine_of(config)
+    if target not in {known.id for known in machine.settings.targets}:
+        fail(f"there is no target {target} in this config")
+    if local:
+        order = Order(target=TargetId(target), disabled=disabled, actor=getpass.getuser(), reason=reason)
+        answer: Any = asyncio.run(throw(machine, order))
+        failed = [slot for slot, said in answer.items() if not said["ok"]]
+        if failed or not answer:
+            fail(f"not every gateway took it: {answer or 'none is running here'}", FINDING)
+    else:
+        answer = _through_admin(machine, target, "disable" if disabled else "enable", reason)
+    if json:
+        print_json(answer)
+    else:
+        say(f"{target} is {'disabled' if disabled else 'enabled'}")
+
+
+def _through_admin(machine: Any, target: str, action: str, reason: str) -> Any:
+    from tidegate.runtime.roles.admin import admin_token
+    from tidegate.runtime.settings import ConfigInvalid
+
+    host, port = machine.settings.admin.host, machine.settings.admin.port
+    state = machine.run_dir / "serve.json"
+    if state.exists():
+        port = msgspec.json.decode(state.read_bytes())["admin_port"]
+    try:
+        answer = httpx.post(
+            f"http://{host}:{port}/admin/targets/{target}/{action}",
+            params={"reason": reason},
+            headers={"authorization": f"Bearer {admin_token(machine)}"},
+            timeout=10,
+            trust_env=False,
+        )
+    except (httpx.HTTPError, ConfigInvalid) as error:
+        fail(f"admin does not answer ({type(error).__name__}): use --local on each machine")
+    if answer.status_code != 200:
+        fail(f"admin says {answer.status_code}: {answer.text[:200]}")
+    return answer.json()
