@@ -10,6 +10,7 @@ from typing import NoReturn
 import uvloop
 
 GC_ALLOCATIONS = 50_000
+BEHIND_GATEWAYS = 5
 
 Role = Callable[["Stopping"], Awaitable[None]]
 
@@ -39,8 +40,10 @@ def _exit_now() -> NoReturn:
     os._exit(1)
 
 
-def run_role(role: Role, parent_fd: int | None = None) -> None:
-    """Run a role until it ends."""
+def run_role(role: Role, parent_fd: int | None = None, *, behind: int = 0) -> None:
+    """Run a role until it ends. `behind`: how far it steps back for the gateways on a busy machine (nice)."""
+    if behind:
+        os.nice(behind)
     # What start-up made lives as long as the process; and requests make no cycles worth a look that often.
     gc.freeze()
     gc.set_threshold(GC_ALLOCATIONS, 50, 100)

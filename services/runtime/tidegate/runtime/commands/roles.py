@@ -90,21 +90,21 @@ def estimator(
 
 def projector(config: ConfigOption = None, parent_fd: ParentOption = None) -> None:
     """The one DuckDB writer."""
-    from tidegate.runtime.process import run_role
+    from tidegate.runtime.process import BEHIND_GATEWAYS, run_role
     from tidegate.runtime.roles.projector import ProjectorRole
 
     machine, _ = machine_of(config)
     configure("projector")
     machine.make_folders()
-    run_role(ProjectorRole(machine).run, parent_fd)
+    run_role(ProjectorRole(machine).run, parent_fd, behind=BEHIND_GATEWAYS)
 
 
 def admin(config: ConfigOption = None, fd: FdOption = None, parent_fd: ParentOption = None) -> None:
     """The admin listener."""
-    from tidegate.runtime.process import run_role
+    from tidegate.runtime.process import BEHIND_GATEWAYS, run_role
     from tidegate.runtime.roles.admin import AdminRole
 
     machine, path = machine_of(config)
     configure("admin")
     machine.make_folders()
-    run_role(AdminRole(machine, path, fd).run, parent_fd)
+    run_role(AdminRole(machine, path, fd).run, parent_fd, behind=BEHIND_GATEWAYS)

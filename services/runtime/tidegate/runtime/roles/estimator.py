@@ -7,7 +7,7 @@ from tidegate.events.errors import TidegateError
 from tidegate.runtime.dead_letters import DeadLetters
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import MetricsServer
-from tidegate.runtime.process import Stopping, run_role
+from tidegate.runtime.process import BEHIND_GATEWAYS, Stopping, run_role
 from tidegate.runtime.routing_follower import RoutingFollower
 from tidegate.runtime.telemetry import logger
 
@@ -21,7 +21,7 @@ def run_estimator(machine: Machine, runner: str, parent_fd: int | None) -> None:
 
         run_faust(machine, parent_fd)
         return
-    run_role(EstimatorRole(machine).run, parent_fd)
+    run_role(EstimatorRole(machine).run, parent_fd, behind=BEHIND_GATEWAYS)
 
 
 class EstimatorRole:
