@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from tidegate.events.codec import decode_envelope
+from tidegate.events.dedup import Marks
 from tidegate.events.envelope import Envelope
 from tidegate.events.errors import NotAnEnvelope
 from tidegate.events.log.port import EventLog, Record, TopicPartition
@@ -27,23 +28,19 @@ async def events_of(log: EventLog, topic: Topic, ends: Ends) -> AsyncGenerator[t
     What came twice from a source is dropped; bytes that are no envelope are passed over (consumers report
     them). Raises Unavailable.
     """
-    marks: dict[tuple[int, str], int] = {}
+    marks = {where: Marks() for where in ends}
     reader = log.reader(dict.fromkeys(ends, 0))
     try:
         while any(reader.positions()[where] < end for where, end in ends.items()):
             for record in await reader.poll(timeout_s=_POLL_S):
-                if (
-                    record.value is None
-                    or record.offset >= ends[TopicPartition(topic.name, record.partition)]
-                ):
+                where = TopicPartition(record.topic, record.partition)
+                if record.value is None or record.offset >= ends[where]:
                     continue
                 try:
                     envelope = decode_envelope(record.value)
                 except NotAnEnvelope:
                     continue
-                source = (record.partition, envelope.source)
-                if envelope.seq > marks.get(source, -1):
-                    marks[source] = envelope.seq
+                if marks[where].accept(envelope.source, envelope.seq):
                     yield record, envelope
     finally:
         await reader.close()

@@ -164,6 +164,7 @@ def _correction(entry: Entry, claim: _Claim) -> Correction | None:
             pool=entry.pool,
             delta_nanousd=delta_nanousd,
             tokens=_overlaid(entry.tokens, claim.tokens),
+            billed_nanousd=claim.cost_nanousd,
             evidence=claim.evidence,
             correction=entry.corrections,
         ),

@@ -73,7 +73,7 @@ def _price(price: ListPrice | None) -> Row:
 
 
 def _use(use: WindowUse) -> Row:
-    return (use.window, use.period_start_ns, use.units)
+    return (use.window, use.period_start_ns, use.units, use.duration_ns, use.first_request)
 
 
 def _request_admitted(place: Place, envelope: Envelope, data: RequestAdmitted) -> Rows:
@@ -268,6 +268,7 @@ def _settlement_corrected(place: Place, envelope: Envelope, data: SettlementCorr
             data.pool,
             data.correction,
             data.delta_nanousd,
+            data.billed_nanousd,
             *_tokens(data.tokens),
             data.evidence,
         ),

@@ -146,12 +146,12 @@ class Store:
                 [part.position for part in parts],
             ],
         )
-        marks = [mark for part in parts for mark in part.marks]
-        if marks:
-            self.connection.execute(_MERGE_MARKS, [list(column) for column in zip(*marks, strict=True)])
         for part in parts:
             if part.forgotten:
                 self.connection.execute(_FORGET_MARKS, [*part.where, part.forgotten])
+        marks = [mark for part in parts for mark in part.marks]
+        if marks:
+            self.connection.execute(_MERGE_MARKS, [list(column) for column in zip(*marks, strict=True)])
 
     def close(self) -> None:
         """Checkpoint and close; no query may run any more (`QueryEngine.close`)."""

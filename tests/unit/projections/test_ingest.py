@@ -3,13 +3,14 @@
 from tidegate.events.clock import ManualClock
 from tidegate.events.codec import encode
 from tidegate.events.control import SourceClosed
+from tidegate.events.dedup import RETIRE_AFTER_NS
 from tidegate.events.envelope import Draft
 from tidegate.events.log.port import Record, TopicPartition
 from tidegate.events.requests import RequestRefused
 from tidegate.events.topics import REQUESTS
 from tidegate.events.types import EventId, KeyId
 from tidegate.projections.batch import MarkRow
-from tidegate.projections.ingest import MARK_RETIRES_NS, Ingest
+from tidegate.projections.ingest import Ingest
 
 AT = TopicPartition(REQUESTS.name, 2)
 REFUSED = RequestRefused(key=KeyId("k"), code="x", status=404)
@@ -102,9 +103,9 @@ def test_a_mark_retires_seven_days_after_its_source_closed_by_the_logs_clock() -
     ingest = Ingest(AT)
     first = ingest.fold([record(0, 1, "old"), record(1, 2, "old", kind="SourceClosed")], 2)
     assert first.marks == [MarkRow(*AT, "old", 2, NOW_NS)]
-    almost = ingest.fold([record(2, 2, "b", kind="SourceClosed", at_ns=NOW_NS + MARK_RETIRES_NS - 1)], 3)
+    almost = ingest.fold([record(2, 2, "b", kind="SourceClosed", at_ns=NOW_NS + RETIRE_AFTER_NS - 1)], 3)
     assert almost.forgotten == []
-    later = ingest.fold([record(3, 2, "c", kind="SourceClosed", at_ns=NOW_NS + MARK_RETIRES_NS)], 4)
+    later = ingest.fold([record(3, 2, "c", kind="SourceClosed", at_ns=NOW_NS + RETIRE_AFTER_NS)], 4)
     assert later.forgotten == ["old"]
     assert [mark.source for mark in later.marks] == ["c"]
 

@@ -8,6 +8,7 @@ import pytest
 
 from support.history import PRICE, History, S
 from support.read_model import asked, dicts, filled
+from tidegate.events.decision import WindowUse
 from tidegate.events.ids import settlement_id
 from tidegate.events.money import Tokens
 from tidegate.events.requests import RequestAdmitted, RequestFinished, RequestRefused
@@ -18,8 +19,9 @@ from tidegate.events.signals import (
     SettlementCorrected,
     UsageSettled,
 )
-from tidegate.events.topics import REQUESTS, SIGNALS
-from tidegate.events.types import AttemptId, KeyId, PoolId, TargetId
+from tidegate.events.snapshots import PoolBelief, RateSnapshot, WindowBelief, pool_subject
+from tidegate.events.topics import REQUESTS, SIGNALS, SNAPSHOTS
+from tidegate.events.types import AttemptId, KeyId, PoolId, TargetId, WindowId
 
 pytestmark = pytest.mark.slow  # each opens databases
 
@@ -258,6 +260,32 @@ async def test_the_newest_belief_of_a_window_stands_beside_the_units_settled(tmp
     assert (row["version"], row["settled_units"], row["shadow_nanousd"]) == (newest[0][0], units, 0.5)
     (use,) = dicts(tmp_path / "m.duckdb", "SELECT * FROM v_window_use")
     assert use["units"] == units
+
+
+async def test_periods_of_two_gateways_that_overlap_are_one_and_the_next_period_is_not(
+    tmp_path: Path,
+) -> None:
+    hour = 3_600 * S
+    start = 1_800_000_000 * S
+    made = Ledger()
+    uses = ((start, 10), (start + 60 * S, 5), (start - hour, 100), (start + hour, 1_000))
+    for n, (began, units) in enumerate(uses):
+        use = WindowUse(WindowId("5h"), began, units, hour, first_request=True)
+        made.settle(f"a{n}", 0, windows=(use,))
+    belief = WindowBelief(
+        window=WindowId("5h"), period_start_ns=start, resets_at_ns=start + hour, used=15, limit=100
+    )
+    snapshot = RateSnapshot(
+        subject=pool_subject(PoolId("p")),
+        version=1,
+        at_ns=start,
+        config="c",
+        evidence=0,
+        pool=PoolBelief(windows=(belief,)),
+    )
+    made.write(SNAPSHOTS, "p", snapshot.subject, snapshot, slot="est")
+    await filled(tmp_path / "m.duckdb", made)
+    assert asked(tmp_path / "m.duckdb", "SELECT used, settled_units FROM v_windows") == [(15, 15)]
 
 
 async def test_quota_is_what_was_said_last_not_a_mixture(tmp_path: Path) -> None:

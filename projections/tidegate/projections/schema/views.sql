@@ -246,26 +246,33 @@ SELECT
 FROM r_failures AS f
 LEFT JOIN r_outcomes AS o ON o.request = f.request;
 
--- What is believed now of each quota window, beside the units settled in that period.
+-- What is believed now of each quota window, beside the units settled in that period. Two gateways may name
+-- different starts of a period that began with its first request: what overlaps the period counts.
 CREATE VIEW v_windows AS
-WITH newest AS (
-    SELECT pool, window_id, max(version) AS version FROM r_windows GROUP BY pool, window_id
+WITH believed AS (
+    SELECT w.*
+    FROM r_windows AS w
+    JOIN (
+        SELECT pool, window_id, max(version) AS version FROM r_windows GROUP BY pool, window_id
+    ) AS newest USING (pool, window_id, version)
 ),
 settled AS (
-    SELECT pool, window_id, period_start_ns, sum(units) AS units
-    FROM r_uses
-    GROUP BY pool, window_id, period_start_ns
+    SELECT b.pool, b.window_id, sum(u.units) AS units
+    FROM believed AS b
+    JOIN r_uses AS u
+        ON u.pool = b.pool AND u.window_id = b.window_id
+        AND u.period_start_ns < coalesce(b.resets_at_ns, b.period_start_ns + 1)
+        AND u.period_start_ns + greatest(u.duration_ns, 1) > b.period_start_ns
+    GROUP BY b.pool, b.window_id
 )
 SELECT
-    w.pool, w.window_id, w.version, w.status, w.quota_limit, w.used,
+    b.pool, b.window_id, b.version, b.status, b.quota_limit, b.used,
     s.units AS settled_units,
-    w.period_start_ns, w.resets_at_ns, w.uvi, w.p_exhaust, w.exhausts_at_ns, w.exhausts_sd_s,
-    w.remaining_demand, w.use_p90, w.shadow_nanousd,
-    w.ts_ns AS believed_ns
-FROM r_windows AS w
-JOIN newest USING (pool, window_id, version)
-LEFT JOIN settled AS s
-    ON s.pool = w.pool AND s.window_id = w.window_id AND s.period_start_ns = w.period_start_ns;
+    b.period_start_ns, b.resets_at_ns, b.uvi, b.p_exhaust, b.exhausts_at_ns, b.exhausts_sd_s,
+    b.remaining_demand, b.use_p90, b.shadow_nanousd,
+    b.ts_ns AS believed_ns
+FROM believed AS b
+LEFT JOIN settled AS s ON s.pool = b.pool AND s.window_id = b.window_id;
 
 -- Units settled per pool, window and period.
 CREATE VIEW v_window_use AS
@@ -308,7 +315,7 @@ GROUP BY pool, window_id, hour;
 -- Corrections as they were written, each one once.
 CREATE VIEW v_corrections AS
 SELECT
-    c.attempt, c.correction, c.target, c.pool, c.delta_nanousd, c.evidence,
+    c.attempt, c.correction, c.target, c.pool, c.delta_nanousd, c.billed_nanousd, c.evidence,
     c.ts_ns AS corrected_ns,
     make_timestamp(c.ts_ns // 1000) AS corrected_at,
     c.source
