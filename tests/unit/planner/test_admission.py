@@ -81,6 +81,11 @@ CASES: dict[str, tuple[Routing, tuple[RateSnapshot, ...], Ask, LocalView, tuple[
         (of_target("a", circuit="refusing", circuit_until_ns=NOW_NS + 1, circuit_cause="unavailable"),),
         ask(), LocalView(), ("circuit_refusing", "unavailable", NOW_NS + 1),
     ),
+    "circuit refusing for ever, enabled by an operator, one being tried": (
+        routing([one()]), (of_target("a", circuit="refusing", circuit_cause="auth"),),
+        ask(), LocalView(disabled=False, in_flight=1),
+        ("circuit_refusing", "being tried again, 1 in flight", None),
+    ),
     "circuit refusing for ever": (
         routing([one()]), (of_target("a", circuit="refusing", circuit_cause="auth"),),
         ask(), LocalView(), ("circuit_refusing", "auth", None),
@@ -319,3 +324,9 @@ def test_a_route_over_an_undeclared_target_is_refused_by_name() -> None:
     config = msgspec.structs.replace(routing([one()]), targets=())
     with pytest.raises(ConfigRefused, match="route 'code' names target 'a'"):
         world(config)
+
+
+def test_a_target_closed_for_ever_is_tried_again_once_an_operator_enables_it() -> None:
+    view = world(routing([one()]), of_target("a", circuit="refusing", circuit_cause="auth"))
+    assert plan(view).chosen is None
+    assert plan(view, local={"a": LocalView(disabled=False)}).chosen == "a"

@@ -129,6 +129,9 @@ def circuit(facts: CandidateFacts, local: LocalView, now_ns: int) -> Refusal | N
     since_ns = facts.circuit_at_ns
     if facts.circuit == "refusing":
         until_ns = facts.circuit_until_ns
+        if until_ns is None and local.disabled is False:
+            # Closed until an operator acts, and one has: a trickle, until a success reopens it for all.
+            until_ns = now_ns
         if until_ns is None or now_ns < until_ns:
             return Refusal("circuit_refusing", facts.circuit_cause, until_ns)
         since_ns = until_ns
