@@ -149,7 +149,6 @@ async def test_a_running_projector_takes_the_rebuilt_file_over_and_goes_on(tmp_p
         await log.append([record])
     swapped = await projector.swap(force=False)
     assert (swapped.swapped, swapped.differing) == (True, ())
-    await until(lambda: projector._live is not None)
     wanted = [(at.topic, at.partition, part.end) for at, part in log.store.partitions.items()]
     total = "SELECT count(*) FROM r_settlements"
     answer = await projector.query(Ask(sql=total, min_position=wanted))
@@ -164,7 +163,6 @@ async def test_a_swap_that_is_refused_leaves_the_projector_running(tmp_path: Pat
     projector = await running.ready()
     with pytest.raises(StoreUnusable, match="no rebuilt file"):
         await projector.swap(force=False)
-    await until(lambda: projector._live is not None)
     assert rows_in(await projector.query(Ask(sql="SELECT 1"))) == [[1]]
     await running.end()
 

@@ -1,6 +1,8 @@
 """The projector: one process that folds the log into its database and answers queries from it."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -81,9 +83,11 @@ class Projector:
 
         Raises StoreTaken, StoreUnusable, Refused (socket path); the log may come and go.
         """
+        tell = _nobody
         try:
             while not stop.is_set():
                 live = self._live = await self._open()
+                tell()
                 try:
                     if not self.ready.is_set():
                         await self._server.start()
@@ -92,7 +96,8 @@ class Projector:
                 finally:
                     self._live = None
                     await live.close()
-                await self._take_over()
+                tell = await self._take_over()
+            tell()
         finally:
             await self._server.close()
             self._guard.close()
@@ -159,13 +164,22 @@ class Projector:
         finally:
             stopping.cancel()
 
-    async def _take_over(self) -> None:
-        """Do the swap that was asked for, if one was, while nothing is open."""
+    async def _take_over(self) -> Callable[[], None]:
+        """Do the swap that was asked for, if one was, while nothing is open; the result tells who asked."""
         asked, self._swap = self._swap, None
         if asked is None:
-            return
+            return _nobody
         try:
-            asked.set_result(await asyncio.to_thread(adopt, self._database, self._limits, force=self._force))
+            found = await asyncio.to_thread(adopt, self._database, self._limits, force=self._force)
         except TidegateError as error:
-            asked.set_exception(error)
-            asked.exception()  # seen: the client may have gone
+            return partial(_fail, asked, error)
+        return partial(asked.set_result, found)
+
+
+def _nobody() -> None:
+    """Nobody asked for a swap."""
+
+
+def _fail(asked: asyncio.Future[Swapped], error: TidegateError) -> None:
+    asked.set_exception(error)
+    asked.exception()  # seen: the client may have gone
