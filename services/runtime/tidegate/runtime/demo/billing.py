@@ -8,6 +8,7 @@ import httpx
 import msgspec
 
 from tidegate.analytics.bills import Bill, BillLine, Correction
+from tidegate.events.clock import Clock
 from tidegate.events.errors import Unavailable
 from tidegate.events.journal.journal import read_position
 from tidegate.events.journal.receipt import Context
@@ -15,6 +16,7 @@ from tidegate.events.money import Tokens
 from tidegate.events.partition import partition_of
 from tidegate.events.topics import SIGNALS
 from tidegate.events.types import TargetId
+from tidegate.runtime.demo.waiting import in_time
 from tidegate.runtime.machine import Machine
 
 SLOT = "reconcile"
@@ -48,9 +50,9 @@ class _Usage(msgspec.Struct):
 class Bills:
     """Bills of simulated providers; `ports` by provider, which is also the id of its one target."""
 
-    def __init__(self, ports: Mapping[str, int], machine: Machine) -> None:
+    def __init__(self, ports: Mapping[str, int], clock: Clock) -> None:
         self._ports = ports
-        self._clock = machine.clock
+        self._clock = clock
         self.totals: dict[str, int] = {}
         """What each provider asks for in all, nano-dollars, fees included; filled by `fetch`."""
 
@@ -66,7 +68,7 @@ class Bills:
         return None if usage.state == "open" else usage.totals["cost_nanousd"]
 
     async def _bill(self, client: httpx.AsyncClient, provider: str) -> Bill:
-        async with asyncio.timeout(DEADLINE_S):
+        async with in_time(DEADLINE_S, lambda: f"provider {provider} still has requests in flight"):
             while (await self._get(client, provider, "state", _State)).in_flight:  # noqa: ASYNC110 - its, not ours
                 await asyncio.sleep(POLL_S)
         # Nothing is in flight: an attempt that settled before now has its line.
@@ -108,7 +110,7 @@ class JournalRecorder:
         self._machine = machine
 
     async def record(self, corrections: Sequence[Correction]) -> None:
-        """Return when all of them can be read from the log. Raises Unavailable, TimeoutError."""
+        """Return when all of them can be read from the log. Raises Unavailable."""
         journal = await self._machine.open_journal(SLOT)
         folder = self._machine.data_dir / "journals" / SLOT
         try:
@@ -121,7 +123,7 @@ class JournalRecorder:
                 await journal.wait_committed(receipt)
             last_seq = journal.committed_seq
             await journal.wait_synced(last_seq)
-            async with asyncio.timeout(DEADLINE_S):
+            async with in_time(DEADLINE_S, lambda: "the log role has not relayed the corrections"):
                 while read_position(folder) <= last_seq:  # noqa: ASYNC110 - the log role moves it
                     await asyncio.sleep(POLL_S)
         finally:

@@ -1,13 +1,15 @@
 """Child processes of a demo: started, awaited until ready, ended in order; their output goes to files."""
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tidegate.events.errors import Broken
+from tidegate.runtime.demo.waiting import NotInTime, in_time
 
 POLL_S = 0.02
 STOP_GRACE_S = 60.0
@@ -58,9 +60,14 @@ class Child:
                 await asyncio.sleep(POLL_S)
         return text
 
-    def within(self, deadline_s: float, what: str) -> "_Within":
-        """A block that must end in time; else ChildFailed says `what`."""
-        return _Within(self, deadline_s, what)
+    @contextlib.asynccontextmanager
+    async def within(self, deadline_s: float, missing: str) -> AsyncGenerator[None]:
+        """A block that must end in time. Raises ChildFailed with what is `missing`."""
+        try:
+            async with in_time(deadline_s, lambda: missing):
+                yield
+        except NotInTime as error:
+            raise self.failure(str(error)) from error
 
     def check(self) -> None:
         """Raise ChildFailed when the child has ended."""
@@ -92,22 +99,3 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="utf-8") or None
     except FileNotFoundError:
         return None
-
-
-class _Within:
-    def __init__(self, child: Child, deadline_s: float, what: str) -> None:
-        self._child = child
-        self._deadline_s = deadline_s
-        self._what = what
-        self._timeout = asyncio.timeout(deadline_s)
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError:
-            raise self._child.failure(f"{self._what} within {self._deadline_s:g} s") from None

@@ -1,12 +1,12 @@
 """The numbers of a demo, and what is inconsistent among them. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from tidegate.analytics.ledger import totals
+from tidegate.analytics.ledger import Entry, totals
 from tidegate.analytics.reconcile import Reconciliation
 from tidegate.analytics.replay_verify import ReplayReport
 from tidegate.runtime.demo.driver import Tally
@@ -55,10 +55,8 @@ class Evidence(NamedTuple):
 
     tally: Tally
     view: LogView
-    before: Reconciliation
-    """The reconciliation that wrote corrections."""
-    after: Reconciliation
-    """A second one, which must find nothing to correct."""
+    again: Reconciliation
+    """A second reconciliation, after the one that wrote the corrections: it must find nothing to correct."""
     replay: ReplayReport
     invoices: Mapping[str, int]
     """Each provider's total."""
@@ -66,6 +64,14 @@ class Evidence(NamedTuple):
     """Attempts the provider did not report: (its answer when asked for it alone, our ledger)."""
     read_model_nanousd: int | None
     """The ledger's sum as the read model has it."""
+
+
+def by_target(entries: Iterable[Entry]) -> dict[str, int]:
+    """Ledger of each target, nano-dollars."""
+    sums: dict[str, int] = {}
+    for entry in entries:
+        sums[entry.target] = sums.get(entry.target, 0) + (entry.ledger_nanousd or 0)
+    return sums
 
 
 def percentile(values: Sequence[int], share: float) -> float:
@@ -114,27 +120,25 @@ def figures(workload: Workload, found: Evidence) -> Figures:
 
 def findings(found: Evidence) -> list[str]:
     """Every inconsistency, in words."""
-    tally, view, after = found.tally, found.view, found.after
+    tally, view, again = found.tally, found.view, found.again
     ours = totals(view.ledger.entries.values())
     invoice = sum(found.invoices.values())
-    checks = {
-        f"{tally.requests} requests were sent, the log has the end of {view.ended_requests}": tally.requests
-        != view.ended_requests,
-        f"{len(view.ledger.open)} attempts have no settlement": bool(view.ledger.open),
-        f"{view.events['AttemptStarted']} attempts, but {view.events['UsageSettled']} settlements": view.events[
-            "AttemptStarted"
-        ]
-        != view.events["UsageSettled"],
-        f"the cost of {ours.unpriced} attempts is not known": bool(ours.unpriced),
-        f"ledger {ours.nanousd} and invoices {invoice} differ by {ours.nanousd - invoice} nano-dollars": ours.nanousd
-        != invoice,
-        f"{len(after.unknown_lines)} lines are billed for no attempt of ours": bool(after.unknown_lines),
-        f"a second reconciliation still corrects {len(after.corrections)} attempts": bool(after.corrections),
-        f"the read model's ledger is {found.read_model_nanousd}, the log's {ours.nanousd}": found.read_model_nanousd
-        != ours.nanousd,
-        f"{view.events['DeadLetter']} records of the log are no events": bool(view.events["DeadLetter"]),
-    }
-    listed = [text for text, is_wrong in checks.items() if is_wrong]
+    started, settled = view.events["AttemptStarted"], view.events["UsageSettled"]
+    ended, dead = view.ended_requests, view.events["DeadLetter"]
+    apart = ours.nanousd - invoice
+    model = found.read_model_nanousd
+    checks = (
+        (tally.requests != ended, f"{tally.requests} requests were sent, the log has the end of {ended}"),
+        (view.ledger.open, f"{len(view.ledger.open)} attempts have no settlement"),
+        (started != settled, f"{started} attempts, but {settled} settlements"),
+        (ours.unpriced, f"the cost of {ours.unpriced} attempts is not known"),
+        (apart, f"ledger {ours.nanousd} and invoices {invoice} differ by {apart} nano-dollars"),
+        (again.unknown_lines, f"{len(again.unknown_lines)} lines are billed for no attempt of ours"),
+        (again.corrections, f"a second reconciliation corrects {len(again.corrections)} attempts"),
+        (model != ours.nanousd, f"the read model's ledger is {model}, the log's {ours.nanousd}"),
+        (dead, f"{dead} records of the log are no events"),
+    )
+    listed = [text for is_wrong, text in checks if is_wrong]
     for attempt, (billed, ledger) in found.asked_again.items():
         if billed != ledger:
             listed.append(f"attempt {attempt}: the provider says {billed}, the ledger {ledger} nano-dollars")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import AsyncGenerator, Generator
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from tidegate.runtime.demo.run import Options, Progress, Result, run
 from tidegate.runtime.demo.workload import Workload
 
 DEFAULT_FOLDER = Path("tidegate-data") / "demo"
+MAX_SOCKET_PATH_BYTES = 100
 
 
 class Launch(NamedTuple):
@@ -31,13 +33,25 @@ class Launch(NamedTuple):
 
 
 def new_folder(given: Path | None, clock: Clock) -> Path:
-    """The folder of this run, absolute; by default one named by the time. Raises Refused when it exists."""
+    """Make the folder of this run, by default one named by the time; gives its absolute path.
+
+    Raises Refused when it exists, is too long a path, or cannot be made.
+    """
     if given is None:
         now = datetime.fromtimestamp(clock.wall_ns() / 1e9, UTC)
         given = DEFAULT_FOLDER / f"{now:%Y%m%d-%H%M%S}"
     folder = given.absolute()
-    if folder.exists():
-        raise Refused(f"{folder} exists: a demo needs a folder of its own")
+    socket = folder / "data" / "run" / "projector.sock"
+    if len(os.fsencode(socket)) > MAX_SOCKET_PATH_BYTES:
+        raise Refused(
+            f"{folder} is too long a path: a socket below it would not fit; give a shorter --folder"
+        )
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError as error:
+        raise Refused(f"{folder} exists: a demo needs a folder of its own") from error
+    except OSError as error:
+        raise Refused(f"{folder} cannot be made: {error.strerror}") from error
     return folder
 
 

@@ -8,21 +8,15 @@ from tidegate.analytics.ledger import Ledger
 from tidegate.events.codec import decode_data, decode_envelope
 from tidegate.events.decision import DecisionMade
 from tidegate.events.envelope import Envelope
-from tidegate.events.errors import Unavailable
 from tidegate.events.log.port import EventLog, Record, TopicPartition
 from tidegate.events.requests import RequestFinished
 from tidegate.events.signals import AttemptFailed, AttemptStarted
 from tidegate.events.snapshots import Applied
 from tidegate.events.topics import SIGNALS, TOPICS
+from tidegate.runtime.demo.waiting import in_time
 
 POLL_S = 0.05
 _POLL_RECORDS = 5_000
-
-
-class NotInTime(Unavailable):
-    """The log did not come to hold what was waited for."""
-
-    code = "not_in_time"
 
 
 class LogView:
@@ -75,14 +69,11 @@ class LogView:
         self, true: Callable[["LogView"], bool], what: Callable[["LogView"], str], deadline_s: float
     ) -> None:
         """Read on until `true`. Raises NotInTime with `what` is missing."""
-        try:
-            async with asyncio.timeout(deadline_s):
+        async with in_time(deadline_s, lambda: what(self)):
+            await self.read()
+            while not true(self):
+                await asyncio.sleep(POLL_S)
                 await self.read()
-                while not true(self):
-                    await asyncio.sleep(POLL_S)
-                    await self.read()
-        except TimeoutError:
-            raise NotInTime(f"after {deadline_s:g} s: {what(self)}") from None
 
     def all_believed(self) -> bool:
         """True when the estimator's snapshots include every signal read so far."""

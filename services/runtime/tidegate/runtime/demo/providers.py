@@ -54,18 +54,20 @@ def simulator_config(plan: Plan, speed: float, seed: int, api_key: str) -> dict[
         "seed": seed,
         "speed": speed,
         "providers": [
-            _provider(FLAT, api_key) | {"billing": "flat", "windows": _windows(plan)},
-            _provider(METERED, api_key),
-            _provider(FLAKY, api_key) | {"faults": _faults(speed)},
+            _provider(FLAT, speed, api_key) | {"billing": "flat", "windows": _windows(plan)},
+            _provider(METERED, speed, api_key),
+            _provider(FLAKY, speed, api_key) | {"faults": _faults(speed)},
         ],
     }
 
 
-def _provider(name: str, api_key: str) -> dict[str, Any]:
+def _provider(name: str, speed: float, api_key: str) -> dict[str, Any]:
     return {
         "id": name,
         "api_key": api_key,
         "tokens_per_event": 16,
+        # Connections idle for 75 real seconds: shorter, a busy machine would lose them between two requests.
+        "keep_alive_s": 75.0 * speed,
         "latency": {"ttft_ms": 500, "ttft_per_1k_input_ms": 15, "tokens_per_s": 80, "jitter": 0.2},
         # Prompts are kept for a day, as providers offer it: at demo speed five minutes would be one second.
         "cache": {"ttl_s": 24 * HOUR_S, "min_block_tokens": 1024, "block_tokens": 128},

@@ -9,7 +9,7 @@ import msgspec
 from tidegate.analytics.client import SocketSource
 from tidegate.analytics.errors import QueryUnavailable
 from tidegate.events.log.port import TopicPartition
-from tidegate.runtime.demo.log_view import NotInTime
+from tidegate.runtime.demo.waiting import in_time
 
 _RETRY_S = 0.1
 
@@ -108,17 +108,14 @@ async def read_tables(
 
 async def _caught_up(source: SocketSource, position: Mapping[TopicPartition, int], deadline_s: float) -> None:
     why = "no answer"
-    try:
-        async with asyncio.timeout(deadline_s):
-            while True:
-                try:
-                    await source.query("SELECT 1", min_position=position)
-                    return
-                except QueryUnavailable as error:
-                    why = str(error)
-                    await asyncio.sleep(error.retry_after_s or _RETRY_S)
-    except TimeoutError:
-        raise NotInTime(f"after {deadline_s:g} s the read model is not up to date: {why}") from None
+    async with in_time(deadline_s, lambda: f"the read model is not up to date: {why}"):
+        while True:
+            try:
+                await source.query("SELECT 1", min_position=position)
+                return
+            except QueryUnavailable as error:
+                why = str(error)
+                await asyncio.sleep(error.retry_after_s or _RETRY_S)
 
 
 async def _rows(source: SocketSource, sql: str, shape: Any) -> Any:

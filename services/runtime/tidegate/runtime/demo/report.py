@@ -67,6 +67,7 @@ def _summary(console: Console, found: Figures) -> None:
         f" {found.events} events, {found.events_per_s:.0f} a second",
         highlight=False,
     )
+    console.print("  (clients, providers and all roles shared this machine)")
 
 
 def _section(console: Console, title: str) -> None:

@@ -21,11 +21,12 @@ from tidegate.runtime.demo.billing import Bills, JournalRecorder
 from tidegate.runtime.demo.children import Child
 from tidegate.runtime.demo.config import SECRET_VARIABLE, LogChoice, gateway_config
 from tidegate.runtime.demo.driver import Driver, Tally
-from tidegate.runtime.demo.figures import Evidence, Figures, figures
-from tidegate.runtime.demo.log_view import LogView, NotInTime
+from tidegate.runtime.demo.figures import Evidence, Figures, by_target, figures
+from tidegate.runtime.demo.log_view import LogView
 from tidegate.runtime.demo.providers import Plan, plan_for, simulator_config
 from tidegate.runtime.demo.queries import Tables, read_tables
 from tidegate.runtime.demo.toml import dumps
+from tidegate.runtime.demo.waiting import NotInTime
 from tidegate.runtime.demo.workload import TENANTS, Workload
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.settings import environment, load_settings
@@ -38,7 +39,7 @@ CONFIG_FILE = "tidegate.toml"
 
 
 class Options(NamedTuple):
-    """What to run and where; `folder` is the run's own and must not exist yet."""
+    """What to run and where; `folder` is the run's own, and empty."""
 
     workload: Workload
     speed: float
@@ -81,7 +82,6 @@ async def run(options: Options, progress: Progress) -> Result:
     Raises TidegateError: a child failed, something did not come in time, a provider or the log is away.
     """
     folder = options.folder
-    folder.mkdir(parents=True)
     plan = plan_for(options.workload)
     keys = {tenant: key_text(secrets.token_bytes(32)) for tenant in TENANTS}
     progress.say("starting three simulated providers")
@@ -96,9 +96,24 @@ async def run(options: Options, progress: Progress) -> Result:
             serve.check()
             log = machine.open_log()
             try:
-                return await _judge(options, progress, machine, log, tally, Bills(ports, machine), config)
+                court = _Court(machine, log, Bills(ports, machine.clock), progress)
+                return _result(options, config, *await _judge(court, tally))
             finally:
                 await log.close()
+
+
+def _result(options: Options, config: Path, found: Evidence, tables: Tables) -> Result:
+    view = found.view
+    return Result(
+        figures(options.workload, found),
+        tables,
+        found.invoices,
+        by_target(view.ledger.entries.values()),
+        view.last_failover,
+        config,
+        options.speed,
+        options.log.bootstrap is None,
+    )
 
 
 @contextlib.asynccontextmanager
@@ -140,61 +155,53 @@ async def _is_ready(base_url: str) -> bool:
             return False
 
 
-async def _judge(
-    options: Options,
-    progress: Progress,
-    machine: Machine,
-    log: EventLog,
-    tally: Tally,
-    bills: Bills,
-    config: Path,
-) -> Result:
+class _Court(NamedTuple):
+    """Where the evidence is taken from."""
+
+    machine: Machine
+    log: EventLog
+    bills: Bills
+    progress: Progress
+
+
+async def _judge(court: _Court, tally: Tally) -> tuple[Evidence, Tables]:
+    """Reconcile, then take the evidence. Raises Unavailable: something did not come in time."""
+    machine, log, bills, progress = court
     view = LogView(log)
     try:
         progress.say("waiting until the log holds every event")
-        await view.until(
-            lambda seen: seen.ended_requests >= tally.requests and not seen.ledger.open,
-            lambda seen: (
-                f"the log has the end of {seen.ended_requests} of {tally.requests} requests, and"
-                f" {len(seen.ledger.open)} attempts without a settlement"
-            ),
-            SETTLE_DEADLINE_S,
-        )
+        with contextlib.suppress(NotInTime):
+            # What is missing then is among the findings.
+            await _all_recorded(view, tally)
         progress.say("reconciling the ledger with the providers' bills")
         recorder = JournalRecorder(machine)
-        before = await reconcile(log, bills, recorder)
-        after = await reconcile(log, bills, recorder)
+        await reconcile(log, bills, recorder)
+        again = await reconcile(log, bills, recorder)
         await view.read()
         with contextlib.suppress(NotInTime):
-            # Only the forecasts shown depend on it: their time is shown, too.
+            # Only the forecasts shown depend on it.
             await view.until(LogView.all_believed, lambda _: "", BELIEF_DEADLINE_S)
         progress.say("asking the read model")
         source = SocketSource(machine.query_socket)
         tables = await read_tables(source, await view.ends(), SETTLE_DEADLINE_S)
         progress.say("replaying every decision")
         replay = await verify(log, replay_decision)
-        found = Evidence(
-            tally,
-            view,
-            before,
-            after,
-            replay,
-            bills.totals,
-            await _ask_again(bills, view),
-            tables.ledger_nanousd,
-        )
-        return Result(
-            figures(options.workload, found),
-            tables,
-            bills.totals,
-            _by_target(view),
-            view.last_failover,
-            config,
-            options.speed,
-            options.log.bootstrap is None,
-        )
+        asked = await _ask_again(bills, view)
+        return Evidence(tally, view, again, replay, bills.totals, asked, tables.ledger_nanousd), tables
     finally:
         await view.close()
+
+
+async def _all_recorded(view: LogView, tally: Tally) -> None:
+    """Until the log has the end of every request and the settlement of every attempt. Raises NotInTime."""
+    await view.until(
+        lambda seen: seen.ended_requests >= tally.requests and not seen.ledger.open,
+        lambda seen: (
+            f"the log has the end of {seen.ended_requests} of {tally.requests} requests, and"
+            f" {len(seen.ledger.open)} attempts without a settlement"
+        ),
+        SETTLE_DEADLINE_S,
+    )
 
 
 async def _ask_again(bills: Bills, view: LogView) -> dict[str, tuple[int | None, int | None]]:
@@ -204,10 +211,3 @@ async def _ask_again(bills: Bills, view: LogView) -> dict[str, tuple[int | None,
         for entry in view.ledger.entries.values()
         if entry.basis != "reported"
     }
-
-
-def _by_target(view: LogView) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for entry in view.ledger.entries.values():
-        sums[entry.target] = sums.get(entry.target, 0) + (entry.ledger_nanousd or 0)
-    return sums

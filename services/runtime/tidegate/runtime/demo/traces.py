@@ -99,7 +99,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _sessions(path: Path, lines: Iterable[str], wanted: int, max_gap_s: float) -> Workload:
     decoder = msgspec.json.Decoder(_Session)
     requests: list[TimedRequest] = []
-    shortened = found = 0
+    shortened = skipped = found = 0
     for number, line in enumerate(lines, 1):
         if found == wanted:
             break
@@ -113,13 +113,19 @@ def _sessions(path: Path, lines: Iterable[str], wanted: int, max_gap_s: float) -
         times, cut = _warp([each.at_s for each in placed], max_gap_s)
         shortened += cut
         start_s = found * STAGGER_S
-        requests += [
-            _request(session, each, start_s + at_s, found) for each, at_s in zip(placed, times, strict=True)
+        answered = [
+            _request(session, each, start_s + at_s, found)
+            for each, at_s in zip(placed, times, strict=True)
+            if each.entry.output
         ]
+        skipped += len(placed) - len(answered)
+        requests += answered
         found += 1
     if not requests:
-        raise TraceInvalid(f"{path}: no session with a request in it")
-    return Workload(origin=path.name, requests=in_order(requests), sessions=found, shortened=shortened)
+        raise TraceInvalid(f"{path}: no session with an answered request in it")
+    return Workload(
+        origin=path.name, requests=in_order(requests), sessions=found, shortened=shortened, skipped=skipped
+    )
 
 
 def _flatten(session: _Session) -> Iterator[_Placed]:
@@ -166,7 +172,7 @@ def _request(session: _Session, placed: _Placed, at_s: float, index: int) -> Tim
         spans=tuple(Span(session.id, first, count) for first, count in entry.hash_runs),
         block_tokens=session.block_size,
         input_tokens=entry.input or 1,
-        output_tokens=max(1, entry.output or 0),
+        output_tokens=entry.output or 1,
         tool_tokens=placed.tool_tokens,
         system_tokens=placed.system_tokens,
         stream=entry.type == "s",
@@ -176,9 +182,10 @@ def _request(session: _Session, placed: _Placed, at_s: float, index: int) -> Tim
 def _azure(path: Path, lines: Iterable[str], wanted: int) -> Workload:
     requests: list[TimedRequest] = []
     start: datetime | None = None
+    skipped = 0
     # The header is line 1.
     for number, row in enumerate(csv.reader(lines), 2):
-        if len(requests) == wanted:
+        if len(requests) + skipped == wanted:
             break
         if not row:
             continue
@@ -187,10 +194,13 @@ def _azure(path: Path, lines: Iterable[str], wanted: int) -> Workload:
         except ValueError as error:
             raise TraceInvalid(f"{path}:{number}: {error}") from error
         start = start or at
+        if not generated:
+            skipped += 1
+            continue
         requests.append(_azure_request(len(requests), (at - start).total_seconds(), context, generated))
     if not requests:
-        raise TraceInvalid(f"{path}: the header is there, but no row")
-    return Workload(origin=path.name, requests=in_order(requests), sessions=len(requests))
+        raise TraceInvalid(f"{path}: the header is there, but no row with an answer")
+    return Workload(origin=path.name, requests=in_order(requests), sessions=len(requests), skipped=skipped)
 
 
 def _azure_row(row: list[str]) -> tuple[datetime, int, int]:
@@ -217,5 +227,5 @@ def _azure_request(index: int, at_s: float, context: int, generated: int) -> Tim
         spans=(Span(session, 0, context // _AZURE_BLOCK_TOKENS),),
         block_tokens=_AZURE_BLOCK_TOKENS,
         input_tokens=context,
-        output_tokens=max(1, generated),
+        output_tokens=generated,
     )

@@ -51,7 +51,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     shortened: int = 0
     """Pauses that were cut to the limit."""
     skipped: int = 0
-    """Requests of the chosen sessions that are not driven."""
+    """Requests that had no answer when they were recorded: they are not driven."""
 
     def span_s(self) -> float:
         """Nominal seconds from the first request to the last."""
