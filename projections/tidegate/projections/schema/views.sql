@@ -223,7 +223,7 @@ SELECT
     l.ledger_nanousd,
     l.ledger_nanousd - c.cash_nanousd AS error_nanousd,
     d.input_tokens AS expected_input_tokens,
-    coalesce(l.input_uncached, 0) + coalesce(l.cache_read, 0)
+    l.input_uncached + coalesce(l.cache_read, 0)
         + coalesce(l.cache_write_5m, 0) + coalesce(l.cache_write_1h, 0) AS input_tokens,
     c.expected_cached_tokens,
     l.cache_read AS cached_tokens,
