@@ -88,7 +88,5 @@ def _uses(
         window = target.windows.get(reserved.window)
         if window is not None:
             units = units_of(window, tokens, requests, dollars)
-            uses.append(
-                reserved if units is None else msgspec.structs.replace(reserved, units=units)
-            )
+            uses.append(reserved if units is None else msgspec.structs.replace(reserved, units=units))
     return tuple(uses)
