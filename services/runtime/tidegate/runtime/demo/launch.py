@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import tempfile
 from collections.abc import AsyncGenerator, Generator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,19 +34,21 @@ class Launch(NamedTuple):
 
 
 def new_folder(given: Path | None, clock: Clock) -> Path:
-    """Make the folder of this run, by default one named by the time; gives its absolute path.
-
-    Raises Refused when it exists, is too long a path, or cannot be made.
+    """Make the folder of this run; gives its absolute path. By default it is named by the time and lies below
+    the working folder, or, where that has so long a path that sockets below it would not fit, among the
+    temporary ones. Raises Refused when it exists, is too long a path, or cannot be made.
     """
-    if given is None:
-        now = datetime.fromtimestamp(clock.wall_ns() / 1e9, UTC)
-        given = DEFAULT_FOLDER / f"{now:%Y%m%d-%H%M%S}"
-    folder = given.absolute()
-    socket = folder / "data" / "run" / "projector.sock"
-    if len(os.fsencode(socket)) > MAX_SOCKET_PATH_BYTES:
-        raise Refused(
-            f"{folder} is too long a path: a socket below it would not fit; give a shorter --folder"
-        )
+    if given is not None:
+        folder = given.absolute()
+        if not _fits(folder):
+            raise Refused(
+                f"{folder} is too long a path: sockets below it would not fit; give a shorter --folder"
+            )
+    else:
+        name = f"{datetime.fromtimestamp(clock.wall_ns() / 1e9, UTC):%Y%m%d-%H%M%S}"
+        folder = (DEFAULT_FOLDER / name).absolute()
+        if not _fits(folder):
+            folder = Path(tempfile.gettempdir()) / f"tidegate-demo-{name}"
     try:
         folder.mkdir(parents=True)
     except FileExistsError as error:
@@ -53,6 +56,10 @@ def new_folder(given: Path | None, clock: Clock) -> Path:
     except OSError as error:
         raise Refused(f"{folder} cannot be made: {error.strerror}") from error
     return folder
+
+
+def _fits(folder: Path) -> bool:
+    return len(os.fsencode(folder / "data" / "run" / "projector.sock")) <= MAX_SOCKET_PATH_BYTES
 
 
 def launch(what: Launch, progress: Progress) -> Result:

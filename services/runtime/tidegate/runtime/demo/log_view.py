@@ -10,7 +10,7 @@ from tidegate.events.decision import DecisionMade
 from tidegate.events.envelope import Envelope
 from tidegate.events.log.port import EventLog, Record, TopicPartition
 from tidegate.events.requests import RequestFinished
-from tidegate.events.signals import AttemptFailed, AttemptStarted
+from tidegate.events.signals import AttemptStarted
 from tidegate.events.snapshots import Applied
 from tidegate.events.topics import SIGNALS, TOPICS
 from tidegate.runtime.demo.waiting import in_time
@@ -38,7 +38,6 @@ class LogView:
         """Attempts that followed a failed one of their request."""
         self.decided_ns: list[int] = []
         self.added_ns: list[int] = []
-        self.failed: list[AttemptFailed] = []
         self.last_failover: DecisionMade | None = None
         """The newest decision of a request that needed a second attempt."""
         self._decisions: dict[str, DecisionMade] = {}
@@ -112,7 +111,5 @@ class LogView:
                 self.last_failover = decision
         elif isinstance(data, AttemptStarted):
             self.failovers += data.index > 0
-        elif isinstance(data, AttemptFailed):
-            self.failed.append(data)
         elif isinstance(data, Applied) and data.topic == SIGNALS.name:
             self._applied[data.partition] = data.marks

@@ -42,7 +42,12 @@ def show(console: Console, result: Result) -> None:
 def _summary(console: Console, found: Figures) -> None:
     console.print(
         f"\n[bold]{found.requests} requests[/bold] of {found.sessions} sessions, {found.origin}, in"
-        f" {found.took_s:.1f} s: {found.succeeded} succeeded, {found.failed} failed, {found.refused} refused",
+        f" {found.took_s:.1f} s",
+        highlight=False,
+    )
+    console.print(
+        f"  {found.succeeded} succeeded, {found.failed} failed, {found.refused} refused;"
+        f" {found.failovers} failovers hidden from clients",
         highlight=False,
     )
     changed = {
@@ -58,8 +63,7 @@ def _summary(console: Console, found: Figures) -> None:
             highlight=False,
         )
     console.print(
-        f"  {found.failovers} failovers hidden from clients; deciding took p50 {found.decision_p50_us:.0f} µs,"
-        f" p99 {found.decision_p99_us:.0f} µs;",
+        f"  deciding took p50 {found.decision_p50_us:.0f} µs, p99 {found.decision_p99_us:.0f} µs;",
         highlight=False,
     )
     console.print(

@@ -35,8 +35,8 @@ def _value(value: Any, path: tuple[str, ...]) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # A JSON string without escaped slashes is a TOML basic string.
-        return json.dumps(value, ensure_ascii=False)
+        # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, Sequence):

@@ -1,0 +1,58 @@
+"""Child processes: ended whatever happens; what went wrong is said with the child's last words."""
+
+from pathlib import Path
+
+import pytest
+
+from tidegate.runtime.demo.children import Child, ChildFailed
+from tidegate.runtime.demo.waiting import NotInTime, in_time
+from tidegate.runtime.settings import environment
+
+pytestmark = pytest.mark.slow
+
+
+def child(folder: Path, code: str) -> Child:
+    (folder / "doing.py").write_text(code)
+    env = {**environment(), "PYTHONPATH": str(folder)}
+    return Child("worker", "doing", (str(folder / "ready"),), env, folder / "said.log")
+
+
+async def test_a_child_is_awaited_by_its_file_and_asked_to_end(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, signal, sys, time\n"
+        "def end(*_): print('ended in order', flush=True); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "pathlib.Path(sys.argv[1]).write_text('here')\n"
+        "time.sleep(60)\n"
+    )
+    async with child(tmp_path, code) as running:
+        assert await running.wait_file(tmp_path / "ready", 20.0) == "here"
+        running.check()
+    assert "ended in order" in (tmp_path / "said.log").read_text()
+    with pytest.raises(ChildFailed, match="exit code 0"):
+        running.check()
+
+
+async def test_a_child_that_ends_by_itself_is_named_with_its_last_words(tmp_path: Path) -> None:
+    with pytest.raises(ChildFailed) as caught:
+        async with child(tmp_path, "raise SystemExit('no port is free')") as running:
+            await running.wait_file(tmp_path / "ready", 20.0)
+    assert "worker: ended with exit code 1" in str(caught.value)
+    assert "no port is free" in str(caught.value)
+
+
+async def test_a_child_that_is_never_ready_is_ended_and_said_so(tmp_path: Path) -> None:
+    running = child(tmp_path, "import time; print('thinking', flush=True); time.sleep(60)")
+    with pytest.raises(ChildFailed, match="ready did not appear"):
+        async with running:
+            await running.wait_file(tmp_path / "ready", 0.3)
+    with pytest.raises(ChildFailed, match="exit code -15"):
+        running.check()
+
+
+async def test_what_does_not_come_in_time_says_what_is_missing_then() -> None:
+    import asyncio
+
+    with pytest.raises(NotInTime, match=r"after 0\.01 s three are missing"):
+        async with in_time(0.01, lambda: "three are missing"):
+            await asyncio.Event().wait()

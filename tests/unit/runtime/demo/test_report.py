@@ -1,0 +1,125 @@
+"""The report for people: within 100 columns, every number in its place, inconsistencies loud."""
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from support.history import History
+from tidegate.events.decision import DecisionMade
+from tidegate.runtime.demo.figures import Figures
+from tidegate.runtime.demo.queries import DecisionRow, ReasonRow, SpendRow, Tables, WindowRow
+from tidegate.runtime.demo.report import show, span, usd
+from tidegate.runtime.demo.run import Result
+
+FIGURES = Figures(
+    requests=3_330, succeeded=3_320, refused=4, failed=6, attempts=3_541, failovers=211,
+    ledger_nanousd=137_686_123_600, invoice_nanousd=137_686_123_600, settlements=3_541,
+    by_basis={"none": 134, "reported": 3_312, "estimated": 95}, corrections=95, unsettled=0,
+    replay_identical=3_330, replay_total=3_330, events=20_059, decision_p50_us=94.0, decision_p99_us=2_866.9,
+    added_p50_ms=18.4, added_p99_ms=109.3, events_per_s=150.9, took_s=132.95,
+    origin="claude_code_sessions.jsonl.gz", sessions=40, clipped=3, shortened=151, skipped=2,
+    reasons={"stream_truncated": 6, "nothing_admitted": 4}, findings=(),
+)  # fmt: skip
+TABLES = Tables(
+    ledger_nanousd=137_686_123_600,
+    decisions=[
+        DecisionRow("flaky", 2_320, 3_330, 41_000_000, 38_000_000, 0, 3_000_000),
+        DecisionRow("flat-plan", 408, 408, 21_000_000, 0, 20_900_000, 100_000),
+        DecisionRow("metered", 602, 3_330, None, None, None, None),
+    ],
+    reasons=[ReasonRow("flat-plan", "window_exhausted", 2_922), ReasonRow("flaky", "circuit_refusing", 12)],
+    spend=[
+        SpendRow("flaky", "acme", 1_600, 90_000_000, 90_123_456_700),
+        SpendRow("flat-plan", "globex", 408, 40_000_000, 0),
+        SpendRow("metered", "globex", 900, 50_000_000, 47_562_666_900),
+    ],
+    windows=[
+        WindowRow("subscription", "5h", 208, 208, "exhausted", 4.46, 1.0, 13_102_476.7, 70 * 10**9, 10 * 10**9),
+        WindowRow("subscription", "week", 120_434_974, 120_434_974, "critical", None, None, 927.9, None, 1),
+    ],
+)  # fmt: skip
+
+
+def example() -> DecisionMade:
+    history = History()
+    history.request("gw-0", 3, 3)
+    return next(each.draft.data for each in history.events if isinstance(each.draft.data, DecisionMade))
+
+
+def result(**changes: object) -> Result:
+    plain = Result(
+        FIGURES, TABLES, {"flat-plan": 0, "metered": 47_562_666_900, "flaky": 90_123_456_700},
+        {"flat-plan": 0, "metered": 47_562_666_900, "flaky": 90_123_456_700}, example(),
+        Path("/srv/run one/tidegate.toml"), 240.0, True,
+    )  # fmt: skip
+    return plain._replace(**changes)
+
+
+def shown(what: Result) -> list[str]:
+    text = io.StringIO()
+    show(Console(file=text, width=100, color_system=None), what)
+    return text.getvalue().splitlines()
+
+
+def test_no_line_but_a_command_needs_more_than_100_columns() -> None:
+    lines = shown(result())
+    assert max(len(line) for line in lines if not line.startswith("  tidegate ")) <= 100
+    assert not any("…" in line for line in lines), "a cell was cut"
+
+
+def test_everything_a_person_looks_for_is_there() -> None:
+    text = "\n".join(shown(result()))
+    for part in (
+        "3330 requests of 40 sessions", "3320 succeeded, 6 failed, 4 refused", "211 failovers",
+        "3 prompts clipped, 151 pauses shortened, 2 requests skipped", "6 × stream_truncated",
+        "window_exhausted 2922", "circuit_refusing 12", "exhausted", "4.46", "runner-up:",
+        "90.123456700", "137.686123600", "0.0131025", "4h 0m",
+        "3541 settlements (3312 reported, 134 none, 95 estimated)", "95 corrected",
+        "3330 of 3330 decisions replay bit by bit",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_commands_to_try_next_are_three_and_quote_the_config() -> None:
+    for stays in (True, False):
+        commands = [line.strip() for line in shown(result(log_stays=stays)) if line.startswith("  tidegate ")]
+        assert len(commands) == 3
+        assert all(command.endswith("-c '/srv/run one/tidegate.toml'") for command in commands)
+        # A Kafka that has ended holds no decisions to explain; the read models stay.
+        assert any("explain" in command for command in commands) == stays
+
+
+def test_a_difference_and_every_finding_stand_out() -> None:
+    findings = ("ledger 1 and invoices 2 differ by -1 nano-dollars", "3 attempts have no settlement")
+    wrong = msgspec.structs.replace(FIGURES, invoice_nanousd=FIGURES.invoice_nanousd + 1, findings=findings)
+    invoices = {"flat-plan": 0, "metered": 47_562_666_901, "flaky": 90_123_456_700}
+    text = "\n".join(shown(result(figures=wrong, invoices=invoices, example=None)))
+    assert "-0.000000001" in text
+    for finding in findings:
+        assert f"INCONSISTENT: {finding}" in text
+    assert "runner-up" not in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0s"),
+        (59, "59s"),
+        (61, "1m 1s"),
+        (3_600, "1h 0m"),
+        (15_012, "4h 10m"),
+        (604_799, "6d 23h"),
+        (-5, "0s"),
+    ],
+)
+def test_durations_have_their_two_largest_units(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+def test_dollars_have_fixed_decimals_and_unknown_is_not_zero() -> None:
+    assert usd(1_234_567_890_123, 9) == "1,234.567890123"
+    assert usd(0) == "0.0000"
+    assert usd(None) == "-"
