@@ -44,12 +44,19 @@ async def collect(run_dir: Path) -> dict[str, dict[str, float]]:
     for path in sorted(run_dir.glob("*.metrics")):  # noqa: ASYNC240 - a folder of a few sockets
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                reader, writer = await asyncio.open_unix_connection(str(path))
-                found[path.stem] = json.loads(await reader.read())
-                writer.close()
+                found[path.stem] = await _asked(path)
         except (OSError, TimeoutError, ValueError):
             continue
     return found
+
+
+async def _asked(path: Path) -> dict[str, float]:
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    try:
+        answer: dict[str, float] = json.loads(await reader.read())
+        return answer
+    finally:
+        writer.close()
 
 
 class _Collected:

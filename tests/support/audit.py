@@ -1,0 +1,377 @@
+"""Judges a fleet after its crashes: what the log holds against the providers' bills and the clients' word."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from support.fleet import HIDING, Fleet, until
+from support.log_reading import read_all
+from support.traffic import Asked, Traffic
+from tidegate.analytics.bills import Bill, BillLine, Correction
+from tidegate.analytics.client import SocketSource
+from tidegate.analytics.errors import QueryUnavailable
+from tidegate.analytics.ledger import read_ledger
+from tidegate.analytics.reconcile import Reconciliation, reconcile
+from tidegate.estimator.engine import MarksRow
+from tidegate.estimator.fold import Signal, fold
+from tidegate.estimator.state import Row, State
+from tidegate.events import codec
+from tidegate.events.config import Routing
+from tidegate.events.envelope import Envelope
+from tidegate.events.journal.receipt import Context
+from tidegate.events.log.port import EventLog, Record, TopicPartition
+from tidegate.events.money import Tokens
+from tidegate.events.partition import PARTITIONS, partition_of
+from tidegate.events.quota import duration_ns
+from tidegate.events.signals import AttemptStarted, UsageSettled
+from tidegate.events.topics import DEADLETTER, REQUESTS, SIGNALS, SPEND, STATE
+from tidegate.events.types import TargetId
+from tidegate.gateway.session import find_session
+
+RELAYED = (REQUESTS, SIGNALS, SPEND, DEADLETTER)
+
+
+class Event(NamedTuple):
+    """An event where it first stands in the log."""
+
+    where: TopicPartition
+    envelope: Envelope
+    data: Any
+
+
+@dataclass
+class Book:
+    """The relayed topics, read whole: each event once, in order per partition, as every consumer sees it."""
+
+    events: list[Event] = field(default_factory=list)
+    repeated: int = 0
+    """Records that a consumer drops: the relay sent them again."""
+    started: dict[str, Event] = field(default_factory=dict)
+    settled: dict[str, list[UsageSettled]] = field(default_factory=lambda: defaultdict(list))
+
+    def take(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event.data, AttemptStarted):
+            assert event.data.attempt not in self.started, f"attempt {event.data.attempt} began twice"
+            self.started[event.data.attempt] = event
+        elif isinstance(event.data, UsageSettled):
+            self.settled[event.data.attempt].append(event.data)
+
+    def sessions(self, attempts: Iterable[str]) -> set[str | None]:
+        return {self.started[attempt].envelope.session for attempt in attempts}
+
+
+async def read_book(log: EventLog) -> Book:
+    """Everything the relay ever sent, repetitions dropped by (source, partition, seq)."""
+    book = Book()
+    marks: dict[tuple[TopicPartition, str], int] = {}
+    places = [TopicPartition(topic.name, p) for topic in RELAYED for p in range(PARTITIONS)]
+    for record in await read_all(log, places):
+        assert record.value is not None
+        envelope = codec.decode_envelope(record.value)
+        where = TopicPartition(record.topic, record.partition)
+        key = (where, envelope.source)
+        if envelope.seq <= marks.get(key, 0):
+            book.repeated += 1
+            continue
+        marks[key] = envelope.seq
+        book.take(Event(where, envelope, codec.decode_data(envelope)))
+    return book
+
+
+def check_nothing_is_lost(book: Book, at_least: Mapping[str, int]) -> None:
+    """The seqs of each journal slot stand in the log without a gap, from 1 to at least the newest that was
+    ever durable in it (`at_least`, by slot), each once."""
+    seqs: dict[str, list[int]] = defaultdict(list)
+    ends: dict[str, set[int]] = defaultdict(set)
+    last: dict[str, int] = {}
+    for event in book.events:
+        envelope = event.envelope
+        if envelope.type == "SourceClosed":
+            ends[envelope.source].add(event.data.last_seq)
+        else:
+            seqs[envelope.source.split("@")[0]].append(envelope.seq)
+            last[envelope.source] = max(envelope.seq, last.get(envelope.source, 0))
+    for slot, found in seqs.items():
+        # A journal without an owner is closed by the log role, which is then the source of what it adds.
+        assert slot != "drain", "the log role took a journal over: this audit needs to know whose"
+        assert sorted(found) == list(range(1, len(found) + 1)), f"journal {slot}: {_gaps(found)}"
+    for slot, seq in at_least.items():
+        assert len(seqs[slot]) >= seq, (
+            f"journal {slot} held {seq} durable events, the log has {len(seqs[slot])}"
+        )
+    for source, told in ends.items():
+        assert told == {last[source]}, f"{source} ended at {last[source]}, its SourceClosed say {told}"
+
+
+def _gaps(found: list[int]) -> str:
+    missing = sorted(set(range(1, max(found) + 1)) - set(found))
+    twice = sorted({seq for seq in found if found.count(seq) > 1})
+    return f"seqs missing {missing[:20]}, twice {twice[:20]}"
+
+
+def check_settlements(book: Book, asked: Iterable[Asked]) -> None:
+    """Each attempt has exactly one settlement, and each answer a client saw whole has its own."""
+    for attempt in book.started:
+        assert len(book.settled[attempt]) == 1, (attempt, book.settled[attempt])
+    assert set(book.settled) == set(book.started)
+    completed = {
+        book.started[attempt].envelope.request
+        for attempt, (settled,) in book.settled.items()
+        if settled.outcome == "completed"
+    }
+    for one in asked:
+        if one.fate == "finished":
+            assert one.request in completed, f"{one} has no settlement"
+
+
+class Billed(NamedTuple):
+    """What providers bill, by attempt, and the fault that struck it."""
+
+    nanousd: dict[str, int]
+    faults: dict[str, str]
+
+
+async def billed(fleet: Fleet) -> Billed:
+    """Every provider's invoice and log."""
+    found = Billed({}, {})
+    for provider in fleet.ports:
+        for line in (await fleet.sim(provider, "invoice"))["lines"]:
+            attempt = line["attempt"]
+            found.nanousd[attempt] = found.nanousd.get(attempt, 0) + line["cost_nanousd"]
+        for record in (await fleet.sim(provider, "log"))["records"]:
+            if record["fault"] is not None:
+                found.faults[record["attempt"]] = record["fault"]
+    return found
+
+
+def check_bills(book: Book, bills: Billed, sessions_at_kills: set[str]) -> None:
+    """What was reported or is unbilled equals the bill at once; all else has a reason to be unknown."""
+    assert bills.nanousd.keys() <= book.started.keys(), "billed, but no attempt of ours"
+    for attempt, (settled,) in book.settled.items():
+        if settled.basis != "estimated":
+            assert settled.cost_nanousd == bills.nanousd.get(attempt, 0), (
+                settled,
+                bills.nanousd.get(attempt),
+            )
+    for attempt in bills.nanousd:
+        (settled,) = book.settled[attempt]
+        if settled.basis != "reported":
+            in_flight = book.started[attempt].envelope.session in sessions_at_kills
+            hidden = bills.faults.get(attempt) in HIDING
+            assert in_flight or hidden, f"{settled} has no excuse; fault {bills.faults.get(attempt)}"
+
+
+def sessions_of(fleet: Fleet, markers: Iterable[str]) -> set[str]:
+    """Session ids as they stand in events."""
+    key = fleet.machine.data_key()
+    return {
+        find_session({b"x-tidegate-session": marker.encode()}, {}, None, "", key).id for marker in markers
+    }
+
+
+class _Bills:
+    """The providers' invoices; nothing is in flight there any more, so they are complete."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    async def fetch(self) -> Sequence[Bill]:
+        return [await self._bill(provider) for provider in self._fleet.ports]
+
+    async def _bill(self, provider: str) -> Bill:
+        complete_until_ns = self._fleet.machine.clock.wall_ns()
+        lines = (await self._fleet.sim(provider, "invoice"))["lines"]
+        return Bill(
+            provider=provider,
+            targets=frozenset({TargetId(provider)}),
+            lines=tuple(
+                BillLine(
+                    attempt=line["attempt"],
+                    provider=provider,
+                    tokens=msgspec.convert(line["tokens"], Tokens),
+                    cost_nanousd=line["cost_nanousd"],
+                )
+                for line in lines
+            ),
+            complete_until_ns=complete_until_ns,
+        )
+
+
+class _Recorder:
+    """Corrections on their way into the log: a journal slot of their own, then the relay."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    async def record(self, corrections: Sequence[Correction]) -> None:
+        journal = await self._fleet.machine.open_journal("reconcile")
+        try:
+            for one in corrections:
+                context = Context(tenant=one.tenant, request=one.request, session=one.session)
+                data = one.data
+                journal.record(SIGNALS, partition_of(data.pool), data.attempt, data, context)
+            journal.flush()
+            await journal.wait_synced(journal.committed_seq)
+            await self._fleet.wait_relayed()
+        finally:
+            await journal.close()
+
+
+async def reconciled(fleet: Fleet, log: EventLog, bills: Billed) -> Reconciliation:
+    """Reconcile; afterwards the ledger equals the bills attempt by attempt, and a second run finds nothing."""
+    source, recorder = _Bills(fleet), _Recorder(fleet)
+    first = await reconcile(log, source, recorder)
+    second = await reconcile(log, source, recorder)
+    assert second.corrections == ()
+    assert second.is_balanced
+    assert second.missing == ()
+    for attempt, entry in (await read_ledger(log)).entries.items():
+        assert entry.ledger_nanousd == bills.nanousd.get(attempt, 0), entry
+    return first
+
+
+# --- the estimator
+
+
+async def positions_of(log: EventLog) -> dict[int, int]:
+    """Per partition of signals, the position that the stored state includes."""
+    found = {}
+    newest, _ = await log.latest(STATE.name)
+    for key, record in newest.items():
+        if key.startswith(b"marks:") and record.value is not None:
+            found[record.partition] = msgspec.json.decode(record.value, type=MarksRow).position
+    return found
+
+
+async def wait_estimated(log: EventLog) -> None:
+    """Until the stored state includes every signal the log holds now."""
+    ends = {p: await log.end(TopicPartition(SIGNALS.name, p)) for p in range(PARTITIONS)}
+    at: dict[int, int] = {}
+
+    async def caught_up() -> bool:
+        at.update(await positions_of(log))
+        return all(at.get(p, 0) >= end for p, end in ends.items())
+
+    await until(caught_up, lambda: f"the estimator: at {at}, ends {ends}")
+
+
+async def stored_rows(log: EventLog) -> dict[str, bytes]:
+    """The state rows as they stand in the log, without what counts publishing."""
+    newest, _ = await log.latest(STATE.name)
+    return _plain(
+        msgspec.json.decode(record.value, type=Row)
+        for key, record in newest.items()
+        if record.value is not None and not key.startswith(b"marks:")
+    )
+
+
+def clean_rows(records: Iterable[Record], routing: Routing) -> dict[str, bytes]:
+    """State rows of one fold over a whole signals topic, repetitions dropped, in a process that never died."""
+    state, signals = State(), []
+    for pool in routing.pools:
+        index = state.pool(pool.id, partition_of(pool.id))
+        for window in pool.windows:
+            state.window_of(
+                index, window.id, duration_ns(window), first_request=window.kind == "first_request"
+            )
+    marks: dict[tuple[int, str], int] = {}
+    for record in records:
+        assert record.value is not None
+        envelope = codec.decode_envelope(record.value)
+        key = (record.partition, envelope.source)
+        if envelope.seq > marks.get(key, 0):
+            marks[key] = envelope.seq
+            signals.append(Signal(record.partition, envelope, codec.decode_data(envelope)))
+    fold(state, signals)
+    rows = [state.target_row(target) for target in state.targets]
+    return _plain([*rows, *(state.pool_row(pool) for pool in state.pools)])
+
+
+def _plain(rows: Iterable[Row]) -> dict[str, bytes]:
+    found = {}
+    for row in rows:
+        row.version = 0
+        for window in row.windows:
+            window.status = 0
+        row.windows.sort(key=lambda window: window.id)
+        found[row.subject] = msgspec.json.encode(row)
+    return found
+
+
+async def check_state(log: EventLog, routing: Routing) -> None:
+    """The estimator's state equals a clean fold of the log, bit by bit."""
+    await wait_estimated(log)
+    places = [TopicPartition(SIGNALS.name, p) for p in range(PARTITIONS)]
+    expected = clean_rows(await read_all(log, places), routing)
+    stored = await stored_rows(log)
+    assert stored.keys() == expected.keys()
+    assert expected, "nothing was folded"
+    wrong = [subject for subject, row in expected.items() if stored[subject] != row]
+    assert not wrong, f"{len(wrong)} of {len(expected)} subjects are wrong: {wrong}"
+
+
+# --- the read model
+
+
+async def check_read_model(fleet: Fleet, log: EventLog, bills: Billed) -> None:
+    """The projector's ledger equals the bills, and a rebuild from the log gives the same rows."""
+    ends = {
+        where: await log.end(where)
+        for topic in RELAYED
+        for p in range(PARTITIONS)
+        if await log.end(where := TopicPartition(topic.name, p))
+    }
+    source = SocketSource(fleet.machine.query_socket)
+    answer: list[list[Any]] = []
+
+    async def caught_up() -> bool:
+        try:
+            found = await source.query(_LEDGER, min_position=ends)
+        except QueryUnavailable:
+            return False
+        answer.extend(msgspec.json.decode(found.rows))
+        return True
+
+    await until(caught_up, "the projector to catch up")
+    assert answer == [[sum(bills.nanousd.values()), len(await _attempts(log))]]
+    rebuild = fleet.add("rebuild", "tidegate.runtime", "rebuild", "--config", fleet.config)
+    rebuild.start()
+    assert await rebuild.ended() == 0, rebuild.failure("found different rows")
+
+
+_LEDGER = "SELECT CAST(sum(ledger_nanousd) AS BIGINT), count(*) FROM v_ledger"
+
+
+async def _attempts(log: EventLog) -> set[str]:
+    return set((await read_ledger(log)).entries)
+
+
+# --- everything
+
+
+async def audit(fleet: Fleet, traffic: Traffic, at_kills: Iterable[str], durable: Mapping[str, int]) -> Book:
+    """Every promise, once nothing is in flight any more. `at_kills`: markers of requests open when a
+    gateway was killed; `durable`: the newest synced seq seen in each slot."""
+    await fleet.wait_idle_upstream()
+    await fleet.wait_relayed()
+    log = fleet.machine.open_log()
+    try:
+        book = await read_book(log)
+        bills = await billed(fleet)
+        check_nothing_is_lost(book, durable)
+        check_settlements(book, traffic.asked)
+        check_bills(book, bills, sessions_of(fleet, at_kills))
+        await reconciled(fleet, log, bills)
+        if fleet.is_running("estimator"):
+            await check_state(log, fleet.machine.settings.routing())
+        if fleet.is_running("projector"):
+            await check_read_model(fleet, log, bills)
+        return book
+    finally:
+        await log.close()
