@@ -6,10 +6,14 @@ from collections.abc import Callable
 from tidegate.events.clock import Clock
 from tidegate.events.types import AttemptId, EventId, SourceId
 
-_RAND_BITS = 62
-_RAND_MASK = (1 << _RAND_BITS) - 1
+_TAIL_BITS = 64
+_TAIL_CHARS = _TAIL_BITS // 4
 _TAILS = 64
-_VARIANT = 0x2 << 62
+# The same two bits of every tail are the variant, 0b10; for all tails of a refill at once.
+_ONE_PER_TAIL = sum(1 << (_TAIL_BITS * tail) for tail in range(_TAILS))
+_RANDOM_BITS = _ONE_PER_TAIL * ((1 << 62) - 1)
+_VARIANTS = _ONE_PER_TAIL * (0x2 << 62)
+_COUNTS = tuple(f"{count:03x}-" for count in range(1 << 12))
 
 
 def format_uuid(value: int) -> str:
@@ -25,10 +29,10 @@ class IdSource:
     `random_bits(n)` gives n random bits; it is asked for many ids' worth at once.
     """
 
-    __slots__ = ("_bits", "_clock", "_prefix", "_prefix_ms", "_tails", "_tick")
+    __slots__ = ("_bits", "_prefix", "_prefix_ms", "_tails", "_tick", "_wall_ns")
 
     def __init__(self, clock: Clock, random_bits: Callable[[int], int]) -> None:
-        self._clock = clock
+        self._wall_ns = clock.wall_ns
         self._bits = random_bits
         self._tick = 0
         self._prefix_ms = -1
@@ -37,24 +41,29 @@ class IdSource:
 
     def next(self) -> str:
         """A new id, greater than every earlier one of this source."""
-        tick = (self._clock.wall_ns() // 1_000_000) << 12
-        self._tick = tick = tick if tick > self._tick else self._tick + 1
+        return self.next_at(self._wall_ns())
+
+    def next_at(self, now_ns: int) -> str:
+        """As `next`, for a caller that has just read the wall clock itself."""
+        tick = (now_ns // 1_000_000) << 12
+        if tick <= self._tick:
+            tick = self._tick + 1
+        self._tick = tick
         if not self._tails:
             self._tails = self._refill()
         at_ms = tick >> 12
         if at_ms != self._prefix_ms:
             text = f"{at_ms:012x}"
             self._prefix_ms, self._prefix = at_ms, f"{text[:8]}-{text[8:]}-7"
-        return f"{self._prefix}{tick & 0xFFF:03x}-{self._tails.pop()}"
+        return self._prefix + _COUNTS[tick & 0xFFF] + self._tails.pop()
 
     def _refill(self) -> list[str]:
-        bits = self._bits(_RAND_BITS * _TAILS)
-        tails: list[str] = []
-        for _ in range(_TAILS):
-            text = f"{_VARIANT | (bits & _RAND_MASK):016x}"
-            tails.append(f"{text[:4]}-{text[4:]}")
-            bits >>= _RAND_BITS
-        return tails
+        bits = self._bits(_TAIL_BITS * _TAILS) & _RANDOM_BITS | _VARIANTS
+        text = f"{bits:x}"  # never shorter: the first tail's variant has the highest bit set
+        return [
+            f"{text[at : at + 4]}-{text[at + 4 : at + _TAIL_CHARS]}"
+            for at in range(0, len(text), _TAIL_CHARS)
+        ]
 
     def source(self, slot: str) -> SourceId:
         """Name of one process lifetime of one writer: slot + an id new at every start."""

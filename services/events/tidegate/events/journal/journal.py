@@ -151,14 +151,15 @@ class Journal:
             raise self._broken
         kind, version = type_of(data)
         seq = self._next_seq
+        now_ns = self._clock.wall_ns()
         if event is None:
-            event = EventId(self._ids.next())
+            event = EventId(self._ids.next_at(now_ns))
         value = codec.encode(
             Draft(
                 id=event,
                 type=kind,
                 v=version,
-                ts=self._clock.wall_ns(),
+                ts=now_ns,
                 source=self.source,
                 seq=seq,
                 data=data,

@@ -1,7 +1,8 @@
 """What the journal hands out: the fate of a batch, a buffered event's receipt, a request's shared fields."""
 
 import asyncio
-from typing import NamedTuple
+
+import msgspec
 
 from tidegate.events.errors import JournalUnwritable
 from tidegate.events.types import EventId
@@ -28,7 +29,7 @@ class Batch:
                     waiter.set_exception(error)
 
 
-class Receipt(NamedTuple):
+class Receipt(msgspec.Struct, frozen=True):
     """A buffered event: its seq and id hold only if its batch is committed."""
 
     seq: int
