@@ -2,6 +2,7 @@
 
 import asyncio
 import stat
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,10 +14,10 @@ from support.history import TENANTS, History
 from support.read_model import LIMITS, PACE, Heard, folded, memory_log
 from tidegate.analytics.catalog import catalog
 from tidegate.analytics.client import SocketSource
-from tidegate.analytics.errors import QueryRefused, QueryUnavailable
+from tidegate.analytics.errors import QueryRefused, QueryUnavailable, UnknownQuery
 from tidegate.analytics.reports import REPORTS, report
 from tidegate.analytics.sql import ask, ask_named
-from tidegate.events.errors import Refused
+from tidegate.events.errors import Refused, Unavailable
 from tidegate.events.log.memory import MemoryEventLog
 from tidegate.events.log.port import TopicPartition
 from tidegate.events.topics import REQUESTS
@@ -76,6 +77,41 @@ async def test_every_named_query_and_every_report_runs_on_the_views(tmp_path: Pa
             assert all(section.result.rows for section in made.sections), name
             nobody = await report(source, name, tenant="nobody", since_ns=1)
             assert all(not s.result.rows for s in nobody.sections if s.query != "session_totals"), name
+
+
+async def test_a_report_nobody_knows_is_named_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(UnknownQuery, match="'profit'; there are sessions, drift, spend"):
+        await report(SocketSource(tmp_path / "nowhere"), "profit")
+
+
+async def test_a_second_swap_while_one_is_under_way_is_refused(tmp_path: Path) -> None:
+    log = await memory_log(History().day(5).outgoing())
+    async with projecting(log, tmp_path) as (source, projector):
+        await source.query("SELECT 1", min_position=ends(log))
+        await rebuild(log, tmp_path / "m.duckdb", LIMITS)
+        first = asyncio.ensure_future(projector.swap(force=False))
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="under way|not open"):
+            await projector.swap(force=False)
+        assert (await first).swapped
+
+
+async def test_a_second_projector_on_the_same_files_ends_and_the_first_goes_on(tmp_path: Path) -> None:
+    log = await memory_log()
+    async with projecting(log, tmp_path) as (source, _):
+        script = (
+            "import sys, pathlib\n"
+            "from tidegate.projections.errors import StoreTaken\n"
+            "from tidegate.projections.limits import Limits\n"
+            "from tidegate.projections.recovery import open_or_start_over\n"
+            "try:\n"
+            f"    open_or_start_over(pathlib.Path({str(tmp_path / 'm.duckdb')!r}), Limits())\n"
+            "except StoreTaken:\n"
+            "    sys.exit(7)\n"
+        )
+        second = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+        assert await second.wait() == 7
+        assert (await ask(source, "SELECT 1")).rows == [[1]]
 
 
 async def test_tenants_see_their_own_rows_only(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import duckdb
 import msgspec
 import pytest
 
@@ -208,6 +209,22 @@ async def test_a_file_that_is_no_read_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "junk.duckdb").write_bytes(b"junk" * 5_000)
     for name in ("junk.duckdb", "missing.duckdb"):
         with pytest.raises(StoreUnusable, match=name):
+            async with open_read_only(tmp_path / name, LIMITS):
+                pass
+
+
+async def test_a_database_of_others_or_of_another_schema_is_not_asked(tmp_path: Path) -> None:
+    for name, statements, message in (
+        ("theirs", "CREATE TABLE t (a INT)", "is no read model"),
+        (
+            "old",
+            "CREATE TABLE meta (schema_digest VARCHAR); INSERT INTO meta VALUES ('old')",
+            "another schema",
+        ),
+    ):
+        with duckdb.connect(str(tmp_path / name)) as database:
+            database.execute(statements)
+        with pytest.raises(StoreUnusable, match=message):
             async with open_read_only(tmp_path / name, LIMITS):
                 pass
 
