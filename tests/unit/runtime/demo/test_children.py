@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.runtime.demo import children
 from tidegate.runtime.demo.children import Child, ChildFailed
 from tidegate.runtime.demo.waiting import NotInTime, in_time
 from tidegate.runtime.settings import environment
@@ -47,6 +48,22 @@ async def test_a_child_that_is_never_ready_is_ended_and_said_so(tmp_path: Path) 
         async with running:
             await running.wait_file(tmp_path / "ready", 0.3)
     with pytest.raises(ChildFailed, match="exit code -15"):
+        running.check()
+
+
+async def test_a_child_that_does_not_listen_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "STOP_GRACE_S", 0.1)
+    code = (
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "pathlib.Path(sys.argv[1]).write_text('here')\n"
+        "time.sleep(60)\n"
+    )
+    async with child(tmp_path, code) as running:
+        await running.wait_file(tmp_path / "ready", 20.0)
+    with pytest.raises(ChildFailed, match="exit code -9"):
         running.check()
 
 
