@@ -91,7 +91,7 @@ async def test_a_second_swap_while_one_is_under_way_is_refused(tmp_path: Path) -
         await rebuild(log, tmp_path / "m.duckdb", LIMITS)
         first = asyncio.ensure_future(projector.swap(force=False))
         await asyncio.sleep(0)
-        with pytest.raises(Unavailable, match="under way|not open"):
+        with pytest.raises(Unavailable, match=r"under way|not open"):
             await projector.swap(force=False)
         assert (await first).swapped
 

@@ -20,7 +20,15 @@ from tidegate.projections.query import Answer
 from tidegate.projections.runner import Pace, Runner
 from tidegate.projections.store import Store
 
-LIMITS = Limits(memory_mb=128, temp_mb=64, threads=1, query_slots=2, query_memory_mb=48, query_timeout_s=20)
+LIMITS = Limits(
+    memory_mb=128,
+    temp_mb=64,
+    threads=1,
+    query_slots=2,
+    query_memory_mb=48,
+    query_timeout_s=20,
+    position_wait_s=20,  # a busy machine is no failure
+)
 PACE = Pace(linger_s=0.0, poll_s=0.05)
 
 
