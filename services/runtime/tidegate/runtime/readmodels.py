@@ -1,5 +1,6 @@
 """Where commands ask: the projector's socket, or without a projector its file, read-only."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -10,10 +11,20 @@ from tidegate.projections.readonly import open_read_only
 from tidegate.runtime.machine import Machine
 
 
+async def projector_answers(machine: Machine) -> bool:
+    """True when a projector listens; a killed one leaves its socket behind."""
+    try:
+        _, writer = await asyncio.open_unix_connection(str(machine.query_socket))
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
 @asynccontextmanager
 async def sql_source(machine: Machine) -> AsyncGenerator[SqlSource]:
     """The read models. Raises StoreUnusable when there is neither a projector nor a file."""
-    if machine.query_socket.exists():
+    if await projector_answers(machine):
         yield SocketSource(machine.query_socket)
         return
     async with open_read_only(machine.projections_path) as engine:

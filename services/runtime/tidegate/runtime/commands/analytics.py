@@ -189,14 +189,14 @@ def rebuild(
     from tidegate.projections.limits import Limits
     from tidegate.projections.rebuild import adopt
     from tidegate.projections.rebuild import rebuild as build
-    from tidegate.runtime.readmodels import whole_log
+    from tidegate.runtime.readmodels import projector_answers, whole_log
 
     machine, _ = machine_of(config)
 
     async def work() -> tuple[Any, Any]:
         async with whole_log(machine) as log:
             built = await build(log, machine.projections_path, Limits())
-        if machine.query_socket.exists():
+        if await projector_answers(machine):
             return built, await SocketSource(machine.query_socket).swap(force=force)
         return built, _plain(await asyncio.to_thread(adopt, machine.projections_path, Limits(), force=force))
 
@@ -207,7 +207,11 @@ def rebuild(
     else:
         say(f"built {built.rows} rows from {built.events} events")
         say("the new file is in place" if swapped["swapped"] else f"contents differ: {swapped['differing']}")
-    if not swapped["swapped"]:
+        for halt in built.halted:
+            say(f"stopped in {halt.where.topic}/{halt.where.partition}: {halt.reason}")
+        for gap in built.gaps:
+            say(f"records are missing: {gap}")
+    if built.halted or built.gaps or not swapped["swapped"]:
         raise typer.Exit(FINDING)
 
 

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from tidegate.events.archive_log import ArchivedLog
+from tidegate.events.errors import Unavailable
 from tidegate.events.log.port import Record
 from tidegate.projections.batch import Halt
 from tidegate.projections.projector import Projector
@@ -33,7 +34,7 @@ class ProjectorRole:
         projector = Projector(
             log, machine.projections_path, machine.query_socket, dead_letters=dead_letter, alarm=_Alarm()
         )
-        metrics = MetricsServer(machine.run_dir, "projector", lambda: {"dead_letters_total": letters.count})
+        metrics = MetricsServer(machine.run_dir, "projector", lambda: _numbers(projector, letters))
         try:
             async with asyncio.TaskGroup() as tasks:
                 serving = tasks.create_task(metrics.run())
@@ -57,3 +58,16 @@ class _Alarm:
     def started_over(self, aside: Path, reason: str) -> None:
         """The file was unusable."""
         logger().error("read model is built anew", path=str(aside), why=reason)
+
+
+def _numbers(projector: Projector, letters: DeadLetters) -> dict[str, float]:
+    numbers: dict[str, float] = {"dead_letters_total": letters.count}
+    try:
+        status = projector.status()
+    except Unavailable:  # during a swap
+        return numbers
+    numbers["projected_events_total"] = status.counts.events
+    numbers["projected_rows_total"] = status.counts.rows
+    numbers["partitions_stopped"] = len(status.halted)
+    numbers["log_gaps"] = len(status.gaps)
+    return numbers
