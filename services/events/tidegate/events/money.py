@@ -77,14 +77,14 @@ def cost_nanousd(tokens: Tokens, price: ListPrice) -> int | None:
     """Σ tokens × price ÷ 10⁶, rounded once, half up; None when usage or price of a used class is unknown."""
     if tokens.input_uncached is None or tokens.output is None or not price.is_complete():
         return None
-    full = price.filled()
-    total = (
-        tokens.input_uncached * (full.input_uncached or 0)
-        + (tokens.cache_read or 0) * (full.cache_read or 0)
-        + (tokens.cache_write_5m or 0) * (full.cache_write_5m or 0)
-        + (tokens.cache_write_1h or 0) * (full.cache_write_1h or 0)
-        + tokens.output * (full.output or 0)
-    )
+    total = tokens.input_uncached * (price.input_uncached or 0) + tokens.output * (price.output or 0)
+    if tokens.cache_read or tokens.cache_write_5m or tokens.cache_write_1h:
+        full = price.filled()
+        total += (
+            (tokens.cache_read or 0) * (full.cache_read or 0)
+            + (tokens.cache_write_5m or 0) * (full.cache_write_5m or 0)
+            + (tokens.cache_write_1h or 0) * (full.cache_write_1h or 0)
+        )
     return round_half_up(total, MILLION)
 
 

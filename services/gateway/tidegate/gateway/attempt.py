@@ -222,7 +222,7 @@ class Attempt:
     def settle(self, ending: Ending) -> Receipt:
         """The one settlement of this attempt. Raises GatewayError when the journal refuses it."""
         job, now_ns = self.job, self.tools.clock.mono_ns()
-        price = self.target.config.list_price(self.tools.clock.wall_ns())
+        price = self.target.list_price(self.tools.clock.wall_ns())
         timed = msgspec.structs.replace(ending, duration_ns=now_ns - self._started_ns, ttft_ns=self.ttft_ns)
         event = settle(self.started, timed, self.target, price)
         try:

@@ -21,7 +21,7 @@ DEFAULT_RESERVE_TOKENS = 4_096
 class ServedTarget:
     """A target ready to be called."""
 
-    __slots__ = ("config", "forwarded", "model_json", "partition", "pool", "prepared", "windows")
+    __slots__ = ("_prices", "config", "forwarded", "model_json", "partition", "pool", "prepared", "windows")
 
     def __init__(self, config: Target, pool: Pool, prepared: PreparedTarget) -> None:
         self.config = config
@@ -31,10 +31,19 @@ class ServedTarget:
         self.partition = partition_of(pool.id)
         self.forwarded = forwarded_names(config.dialect, config.forward_headers)
         self.windows = {window.id: window for window in pool.windows}
+        self._prices = [(dated.from_ns, dated.list_price()) for dated in config.prices]
 
     def price(self, now_ns: int) -> ListPrice | None:
         """What a token costs here now: nothing in a flat pool."""
-        return FREE if self.pool.billing == "flat" else self.config.list_price(now_ns)
+        return FREE if self.pool.billing == "flat" else self.list_price(now_ns)
+
+    def list_price(self, now_ns: int) -> ListPrice | None:
+        """The target's list price in force at `now_ns`, None when none is."""
+        price = None
+        for from_ns, listed in self._prices:
+            if from_ns <= now_ns:
+                price = listed
+        return price
 
     def reserve_tokens(self, asked: int | None) -> int:
         """Output tokens assumed when the usage stays unknown: the client's bound, else the model's."""

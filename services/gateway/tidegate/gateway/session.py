@@ -3,15 +3,19 @@
 import base64
 import hmac
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
+import msgspec
 import orjson
 
 HEADERS = ("x-tidegate-session", "x-claude-code-session-id", "session-id", "session_id")
+_HEADER_NAMES = tuple((name, name.encode()) for name in HEADERS)
 _MAX_HINT_BYTES = 4_096
+_KNOWN_SESSIONS = 4_096
 
 
-class Session(NamedTuple):
+class Session(msgspec.Struct, frozen=True, gc=False):
     """Session id as it stands in events, and which hint named it."""
 
     id: str
@@ -26,18 +30,18 @@ def find_session(
     data_key: bytes,
 ) -> Session:
     """The session of a request. `headers` has lower-case names; `body` the fields that may hold a hint."""
-    for name in HEADERS:
-        value = headers.get(name.encode())
+    for name, header in _HEADER_NAMES:
+        value = headers.get(header)
         if value:
-            return _keyed(data_key, name, value)
+            return _keyed(data_key, name, value[:_MAX_HINT_BYTES])
     cache_key = body.get("prompt_cache_key")
     if isinstance(cache_key, str) and cache_key:
-        return _keyed(data_key, "prompt_cache_key", cache_key.encode())
+        return _keyed(data_key, "prompt_cache_key", cache_key.encode()[:_MAX_HINT_BYTES])
     user = _session_in_metadata(body.get("metadata"))
     if user:
-        return _keyed(data_key, "metadata.user_id", user.encode())
+        return _keyed(data_key, "metadata.user_id", user.encode()[:_MAX_HINT_BYTES])
     if first_user_message:
-        return _keyed(data_key, "first_user_message", first_user_message)
+        return _keyed(data_key, "first_user_message", first_user_message[:_MAX_HINT_BYTES])
     return Session(request, "request")
 
 
@@ -59,6 +63,8 @@ def _session_in_metadata(metadata: Any) -> str | None:
     return None
 
 
+@lru_cache(maxsize=_KNOWN_SESSIONS)
 def _keyed(data_key: bytes, name: str, value: bytes) -> Session:
-    digest = hmac.digest(data_key, name.encode() + b"\0" + value[:_MAX_HINT_BYTES], "sha256")
+    # A session's requests come one after another with the same hint.
+    digest = hmac.digest(data_key, name.encode() + b"\0" + value, "sha256")
     return Session(base64.urlsafe_b64encode(digest[:15]).decode(), name)

@@ -22,12 +22,14 @@ class UsageTally:
         """Take the explicit counts of a `usage` object; anything else is ignored."""
         if not isinstance(usage, dict):
             return
+        fields = self._fields
         for name, value in usage.items():
-            if isinstance(value, dict):
+            if _is_count(value):
+                fields[name] = value
+            elif isinstance(value, dict):
                 for part, count in value.items():
-                    self._note(f"{name}.{part}", count)
-            else:
-                self._note(name, value)
+                    if _is_count(count):
+                        fields[f"{name}.{part}"] = count
 
     def tokens(self) -> Tokens:
         """The classes known so far."""
@@ -35,9 +37,9 @@ class UsageTally:
             return _from_anthropic(self._fields)
         return _from_openai(self._fields)
 
-    def _note(self, name: str, count: Any) -> None:
-        if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
-            self._fields[name] = count
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0  # JSON's true and false are ints to isinstance
 
 
 def from_answer(dialect: Dialect, answer: dict[str, Any]) -> Tokens:

@@ -14,6 +14,8 @@ def demand_of(decision: DecisionMade, facts: RouteFacts) -> tuple[DemandSeen, ..
     The use is that of the pool's best-ranked candidate. The alternative is the cheapest admitted metered
     candidate of another pool, else the route's refusal cost, else its reference list price.
     """
+    if not [verdict for verdict in decision.candidates if verdict.uses]:
+        return ()
     known = {candidate.target: candidate for candidate in facts.candidates}
     best: dict[PoolId, CandidateVerdict] = {}
     metered: list[tuple[int, PoolId]] = []
