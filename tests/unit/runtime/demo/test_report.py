@@ -1,4 +1,4 @@
-"""The report for people: within 100 columns, every number in its place, inconsistencies loud."""
+"""The report for people: within 80 columns, every number in its place, inconsistencies loud."""
 
 import io
 from pathlib import Path
@@ -11,7 +11,7 @@ from support.history import History
 from tidegate.events.decision import DecisionMade
 from tidegate.runtime.demo.figures import Figures
 from tidegate.runtime.demo.queries import DecisionRow, ReasonRow, SpendRow, Tables, WindowRow
-from tidegate.runtime.demo.report import show, span, usd
+from tidegate.runtime.demo.report import amount, show, span, usd
 from tidegate.runtime.demo.run import Result
 
 FIGURES = Figures(
@@ -37,8 +37,8 @@ TABLES = Tables(
         SpendRow("metered", "globex", 900, 50_000_000, 47_562_666_900),
     ],
     windows=[
-        WindowRow("subscription", "5h", 208, 208, "exhausted", 4.46, 1.0, 13_102_476.7, 70 * 10**9, 10 * 10**9),
-        WindowRow("subscription", "week", 120_434_974, 120_434_974, "critical", None, None, 927.9, None, 1),
+        WindowRow("plan", "5h", 208, 208, "exhausted", 4.46, 1.0, 13_102_476.7, 70 * 10**9, 10 * 10**9),
+        WindowRow("plan", "week", 120_434_974, 120_434_974, "critical", None, None, 927.9, None, 1),
     ],
 )  # fmt: skip
 
@@ -60,22 +60,22 @@ def result(**changes: object) -> Result:
 
 def shown(what: Result) -> list[str]:
     text = io.StringIO()
-    show(Console(file=text, width=100, color_system=None), what)
+    show(Console(file=text, width=80, color_system=None), what)
     return text.getvalue().splitlines()
 
 
-def test_no_line_but_a_command_needs_more_than_100_columns() -> None:
+def test_no_line_but_a_command_needs_more_than_80_columns() -> None:
     lines = shown(result())
-    assert max(len(line) for line in lines if not line.startswith("  tidegate ")) <= 100
+    assert max(len(line) for line in lines if not line.startswith("  tidegate ")) <= 80
     assert not any("…" in line for line in lines), "a cell was cut"
 
 
 def test_everything_a_person_looks_for_is_there() -> None:
-    text = "\n".join(shown(result()))
+    text = " ".join(" ".join(shown(result())).split())
     for part in (
         "3330 requests of 40 sessions", "3320 succeeded, 6 failed, 4 refused", "211 failovers",
         "3 prompts clipped, 151 pauses shortened, 2 requests skipped", "6 × stream_truncated",
-        "window_exhausted 2922", "circuit_refusing 12", "exhausted", "4.46", "runner-up:",
+        "flat-plan 2922 × window_exhausted", "flaky 12 × circuit_refusing", "exhausted", "4.46", "runner-up:",
         "90.123456700", "137.686123600", "0.0131025", "4h 0m",
         "3541 settlements (3312 reported, 134 none, 95 estimated)", "95 corrected",
         "3330 of 3330 decisions replay bit by bit",
@@ -97,7 +97,7 @@ def test_a_difference_and_every_finding_stand_out() -> None:
     wrong = msgspec.structs.replace(FIGURES, invoice_nanousd=FIGURES.invoice_nanousd + 1, findings=findings)
     invoices = {"flat-plan": 0, "metered": 47_562_666_901, "flaky": 90_123_456_700}
     text = "\n".join(shown(result(figures=wrong, invoices=invoices, example=None)))
-    assert "-0.000000001" in text
+    assert text.count("-1 nano") == 3, "of the target, of all, and in the finding"
     for finding in findings:
         assert f"INCONSISTENT: {finding}" in text
     assert "runner-up" not in text
@@ -123,3 +123,20 @@ def test_dollars_have_fixed_decimals_and_unknown_is_not_zero() -> None:
     assert usd(1_234_567_890_123, 9) == "1,234.567890123"
     assert usd(0) == "0.0000"
     assert usd(None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("units", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1.00k"),
+        (46_920, "46.9k"),
+        (469_026, "469k"),
+        (1_201_014, "1.20M"),
+        (120_434_974, "120M"),
+        (5_470_000_000, "5.47G"),
+    ],
+)
+def test_amounts_are_short(units: int, text: str) -> None:
+    assert amount(units) == text

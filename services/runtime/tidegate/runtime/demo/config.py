@@ -17,7 +17,7 @@ from tidegate.runtime.demo.workload import TENANTS
 
 ROUTE = "coder"
 SECRET_VARIABLE = "TIDEGATE_DEMO_KEY"  # noqa: S105 - its name, not the secret
-POOL = "subscription"
+POOL = "plan"
 _HEADER_S, _FIRST_TOKEN_S, _IDLE_S = 60.0, 120.0, 60.0
 _LEAST_DEADLINE_S = 5.0
 

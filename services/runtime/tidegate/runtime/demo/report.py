@@ -12,7 +12,7 @@ from rich.text import Text
 from tidegate.events.money import NANOUSD_PER_USD
 from tidegate.planner.explain import explain
 from tidegate.runtime.demo.figures import Figures
-from tidegate.runtime.demo.queries import DecisionRow, ReasonRow, SpendRow, WindowRow
+from tidegate.runtime.demo.queries import DecisionRow, SpendRow, WindowRow
 from tidegate.runtime.demo.run import Result
 from tidegate.runtime.demo.workload import TENANTS
 
@@ -21,17 +21,17 @@ _UNKNOWN = "-"
 
 
 def show(console: Console, result: Result) -> None:
-    """Print the whole report; no line needs more than 100 columns."""
+    """Print the whole report; no table needs more than 80 columns."""
     _summary(console, result.figures)
     _section(console, "decisions: mean expected price of a request, dollars")
-    console.print(_decisions(result.tables.decisions, result.tables.reasons))
+    console.print(_decisions(result.tables.decisions))
+    for reason in result.tables.reasons:
+        console.print(f"  not admitted: {reason.target} {reason.times} × {reason.reason}", highlight=False)
     if result.example is not None:
         _section(console, "one of them: its first choice failed, its client never knew")
         for line in explain(result.example).splitlines():
             console.print(Padding(Text(line), (0, 0, 0, 2)))
-    _section(
-        console, "money: dollars (attempts) by tenant, and the ledger beside the providers' own invoices"
-    )
+    _section(console, "money: spent by tenant (attempts), ledger beside the providers' own invoices")
     console.print(_money(result))
     _section(console, "forecasts: what is left of the quota, and what a unit of it is worth")
     console.print(_forecasts(result.tables.windows, result.speed))
@@ -79,13 +79,13 @@ def _section(console: Console, title: str) -> None:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(header_style="dim")
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for place, column in enumerate(columns):
         table.add_column(column, justify="left" if place == 0 else "right")
     return table
 
 
-def _decisions(rows: list[DecisionRow], reasons: list[ReasonRow]) -> Table:
+def _decisions(rows: list[DecisionRow]) -> Table:
     """Per target how often it was the choice, and what a request was expected to cost there."""
     table = _table(
         "target",
@@ -95,11 +95,9 @@ def _decisions(rows: list[DecisionRow], reasons: list[ReasonRow]) -> Table:
         "+ quota λ·u",
         "+ retry",
     )
-    table.add_column("not admitted", overflow="fold", max_width=30)
     for row in rows:
-        why = ", ".join(f"{each.reason} {each.times}" for each in reasons if each.target == row.target)
         prices = (row.price_nanousd, row.cash_nanousd, row.quota_nanousd, row.retry_nanousd)
-        table.add_row(row.target, str(row.chosen), *(usd(price) for price in prices), why or _UNKNOWN)
+        table.add_row(row.target, str(row.chosen), *(usd(price) for price in prices))
     return table
 
 
@@ -110,7 +108,7 @@ def _money(result: Result) -> Table:
         *TENANTS,
         "ledger",
         "invoice",
-        "difference",
+        "differs",
     )
     spend = {(row.target, row.tenant): row for row in result.tables.spend}
     for target, invoice in result.invoices.items():
@@ -123,11 +121,10 @@ def _money(result: Result) -> Table:
             _difference(ledger - invoice),
         )
     found = result.figures
-    table.add_section()
     table.add_row(
         "all",
         *(
-            usd(sum(row.ledger_nanousd for row in result.tables.spend if row.tenant == name))
+            usd(sum(row.ledger_nanousd for row in result.tables.spend if row.tenant == name), 3)
             for name in TENANTS
         ),
         usd(found.ledger_nanousd, 9),
@@ -139,11 +136,11 @@ def _money(result: Result) -> Table:
 
 def _spent(spend: Mapping[tuple[str, str], SpendRow], target: str, tenant: str) -> str:
     row = spend.get((target, tenant))
-    return _UNKNOWN if row is None else f"{usd(row.ledger_nanousd)} ({row.attempts})"
+    return _UNKNOWN if row is None else f"{usd(row.ledger_nanousd, 3)} ({row.attempts})"
 
 
 def _difference(nanousd: int) -> str:
-    return "[green]0[/green]" if nanousd == 0 else f"[red]{usd(nanousd, 9)}[/red]"
+    return "[green]0[/green]" if nanousd == 0 else f"[red]{nanousd:+,} nano[/red]"
 
 
 def _forecasts(rows: list[WindowRow], speed: float) -> Table:
@@ -161,8 +158,8 @@ def _forecasts(rows: list[WindowRow], speed: float) -> Table:
         rest_s = None if row.resets_at_ns is None else (row.resets_at_ns - row.believed_ns) / NS_PER_S * speed
         table.add_row(
             f"{row.pool} {row.window}",
-            f"{row.used:,}",
-            f"{row.limit:,}",
+            amount(row.used),
+            amount(row.limit),
             _UNKNOWN if row.uvi is None else f"{row.uvi:.2f}",
             row.status,
             _UNKNOWN if row.p_exhaust is None else f"{row.p_exhaust:.2f}",
@@ -212,6 +209,15 @@ def _shown(path: Path) -> str:
 def usd(nanousd: int | None, decimals: int = 4) -> str:
     """Dollars with a fixed number of decimals; nine are exact."""
     return _UNKNOWN if nanousd is None else f"{nanousd / NANOUSD_PER_USD:,.{decimals}f}"
+
+
+def amount(units: int) -> str:
+    """At most three digits and a letter: `49`, `469k`, `1.20M`."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if units >= size:
+            value = units / size
+            return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}{letter}"
+    return str(units)
 
 
 def span(seconds: float) -> str:
