@@ -304,8 +304,8 @@ def _plain(rows: Iterable[Row]) -> dict[str, bytes]:
     return found
 
 
-async def check_state(log: EventLog, routing: Routing) -> None:
-    """The estimator's state equals a clean fold of the log, bit by bit."""
+async def check_state(log: EventLog, routing: Routing) -> int:
+    """The estimator's state equals a clean fold of the log, bit by bit. Returns how many rows there are."""
     await wait_estimated(log)
     places = [TopicPartition(SIGNALS.name, p) for p in range(PARTITIONS)]
     expected = clean_rows(await read_all(log, places), routing)
@@ -314,6 +314,7 @@ async def check_state(log: EventLog, routing: Routing) -> None:
     assert expected, "nothing was folded"
     wrong = [subject for subject, row in expected.items() if stored[subject] != row]
     assert not wrong, f"{len(wrong)} of {len(expected)} subjects are wrong: {wrong}"
+    return len(expected)
 
 
 # --- the read model

@@ -9,7 +9,7 @@ from tidegate.events.clock import Clock
 from tidegate.events.config import Routing
 from tidegate.events.errors import AckUnknown, Fenced, LogUnavailable
 from tidegate.events.ids import IdSource
-from tidegate.events.log.port import EventLog
+from tidegate.events.log.port import EventLog, Reader
 
 POLL_RECORDS = 5_000
 POLL_S = 0.02
@@ -70,9 +70,10 @@ class LogRunner:
         engine = self.engine = Engine(
             log, self._clock, self._ids, self._routing(), self._alarms, self._publish_every_s
         )
+        reader: Reader | None = None
+        committing: asyncio.Task[None] | None = None
         try:
             reader = log.reader(await engine.open())
-            committing: asyncio.Task[None] | None = None
             while not stopping():
                 if self._routing() is not engine.routing:
                     engine.configure(self._routing())
@@ -86,7 +87,10 @@ class LogRunner:
             if committing is not None:
                 await committing
             await engine.commit()
-            await reader.close()
         finally:
+            if committing is not None:
+                await asyncio.gather(committing, return_exceptions=True)
+            if reader is not None:
+                await reader.close()
             await engine.close()
             await log.close()

@@ -1,0 +1,117 @@
+"""The log runner: a log that fails is opened again from the stored state, and nothing of the last try stays open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from support.journals import make_ids
+from support.signals import records
+from tidegate.estimator.log_runner import LogRunner
+from tidegate.events.clock import SystemClock
+from tidegate.events.config import Routing
+from tidegate.events.errors import LogUnavailable
+from tidegate.events.log.memory import MemoryEventLog
+from tidegate.events.log.port import EventLog, Outgoing, Reader, Record, TopicPartition, Writer
+from tidegate.events.topics import STATE
+
+ROUTING = Routing()
+
+
+class Alarms:
+    def dead_letter(self, record: Record, error: str) -> None:
+        raise AssertionError(error)
+
+    def stopped(self, where: TopicPartition, error: str) -> None:
+        raise AssertionError(error)
+
+
+class Opened:
+    """What handles of the log have open now, by class."""
+
+    def __init__(self, log: MemoryEventLog) -> None:
+        self.log = log
+        self.readers = self.writers = self.commits = 0
+        self.failures = 2
+
+    def open_log(self) -> EventLog:
+        return _Handle(self)  # type: ignore[return-value]
+
+
+class _Handle:
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self.latest = opened.log.latest
+        self.end = opened.log.end
+
+    def reader(self, start: Mapping[TopicPartition, int]) -> Reader:
+        self._opened.readers += 1
+        return _Reader(self._opened, self._opened.log.reader(start))
+
+    async def writer(self, transactional_id: str) -> Writer:
+        self._opened.writers += 1
+        return _Writer(self._opened, await self._opened.log.writer(transactional_id))
+
+    async def close(self) -> None:
+        """The log is the test's."""
+
+
+class _Reader:
+    """Fails at its second poll, while the first commit is under way, as long as failures are left."""
+
+    def __init__(self, opened: Opened, inner: Reader) -> None:
+        self._opened = opened
+        self._inner = inner
+        self._polls = 0
+        self.positions = inner.positions
+        self.seek = inner.seek
+
+    async def poll(self, max_records: int = 5_000, timeout_s: float = 0.0) -> Sequence[Record]:
+        self._polls += 1
+        if self._polls == 2 and self._opened.failures:
+            self._opened.failures -= 1
+            raise LogUnavailable("gone")
+        return await self._inner.poll(max_records, timeout_s)
+
+    async def close(self) -> None:
+        self._opened.readers -= 1
+
+
+class _Writer:
+    def __init__(self, opened: Opened, inner: Writer) -> None:
+        self._opened = opened
+        self._inner = inner
+        self.positions = inner.positions
+
+    async def commit(
+        self, records: Sequence[Outgoing], positions: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        self._opened.commits += 1
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await self._inner.commit(records, positions)
+        self._opened.commits -= 1
+
+    async def close(self) -> None:
+        assert self._opened.commits == 0, "closed during its own commit"
+        self._opened.writers -= 1
+
+
+async def test_after_a_fault_of_the_log_nothing_stays_open_and_the_state_is_whole() -> None:
+    opened = Opened(MemoryEventLog(SystemClock()))
+    await opened.log.append(records(300, pools=5))
+    runner = LogRunner(opened.open_log, SystemClock(), make_ids(), lambda: ROUTING, Alarms(), 0.01)
+    stopping = asyncio.Event()
+    running = asyncio.ensure_future(runner.run(stopping.is_set))
+    async with asyncio.timeout(20):
+        while runner.restarts < 2 or not (await opened.log.latest(STATE.name))[0]:
+            assert not running.done()
+            await asyncio.sleep(0.01)
+        assert (opened.readers, opened.writers) in {(1, 12), (0, 12), (0, 0)}, "one engine at a time"
+        stopping.set()
+        await running
+    assert (opened.readers, opened.writers, opened.commits) == (0, 0, 0)
+    newest, _ = await opened.log.latest(STATE.name)
+    assert {key.decode() for key in newest if key.startswith(b"target:")} == {
+        f"target:target-{n}" for n in range(5)
+    }
