@@ -30,6 +30,8 @@ STEP_ROWS = 64
 STEP_BYTES = 4 * 1024 * 1024
 IDLE_S = 0.002
 IDLE_MAX_S = 0.02
+GATHER_S = 0.005
+GATHER_EVENTS = 500
 RETRY_S = 0.05
 RETRY_MAX_S = 1.0
 
@@ -211,6 +213,9 @@ class Relay:
                 continue
             if sent:
                 idle_s = IDLE_S
+                if self.lag() < GATHER_EVENTS and not stopping():
+                    # The log syncs every commit: what gathers meanwhile goes with the next one.
+                    await asyncio.sleep(GATHER_S)
                 continue
             if stopping():
                 return

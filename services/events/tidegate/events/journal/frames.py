@@ -2,7 +2,8 @@
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from tidegate.events.errors import JournalCorrupt
 
@@ -14,7 +15,7 @@ STARTED = 1
 SETTLED = 2
 
 
-class Frame(NamedTuple):
+class Frame(msgspec.Struct, frozen=True, gc=False):
     """One event: `flag` tells attempts that open and close without decoding the value."""
 
     topic: int

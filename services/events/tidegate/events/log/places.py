@@ -46,8 +46,8 @@ def role_of(records: Iterable[Outgoing]) -> str | None:
     Raises Refused when a place does not exist or the records belong to several roles: each role has a
     file or a process of its own, and no write spans two.
     """
-    places = {TopicPartition(record.topic, record.partition) for record in records}
-    roles = {topic_at(where).role for where in places}
+    places = {record[:2] for record in records}
+    roles = {topic_at(TopicPartition(*where)).role for where in places}
     if len(roles) > 1:
         raise Refused(f"one write stays within one role, these records belong to {', '.join(sorted(roles))}")
     return next(iter(roles), None)

@@ -21,11 +21,12 @@ from tidegate.events.log.sqlite_files import (
     open_writing,
 )
 from tidegate.events.log.sqlite_rows import COUNT_SLOT, PLACES, SLOTS, Row, number_checksum, place, to_row
-from tidegate.events.topics import BY_NAME
+from tidegate.events.topics import TOPICS
 
 T = TypeVar("T")
 
 _DELETE_STEP = 5_000
+_KEEPS = {topic.name: (topic.keeps_history, topic.keeps_latest) for topic in TOPICS}
 
 _INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?)"
 _INSERT_LATEST = "INSERT OR REPLACE INTO latest VALUES (?, ?, ?, ?, ?, ?)"
@@ -165,10 +166,10 @@ class RoleFile:
             begin, offset = stored or (0, 0)
             ends[slot] = begin, offset + 1
             row = to_row(slot, offset, key, value, append_ns)
-            topic = BY_NAME[topic_name]
-            if topic.keeps_history:
+            keeps_history, keeps_latest = _KEEPS[topic_name]
+            if keeps_history:
                 history.append(row)
-            if topic.keeps_latest:
+            if keeps_latest:
                 latest.append((*row, slot))
         history.sort(key=_by_place)
         connection.executemany(_INSERT, history)
