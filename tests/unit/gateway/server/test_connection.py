@@ -385,6 +385,36 @@ async def test_a_lost_connection_wakes_every_waiter_once() -> None:
     assert connection.server.active_requests == 0
 
 
+async def test_a_bad_body_cuts_an_answer_that_has_begun() -> None:
+    reasons: list[Reason] = []
+
+    async def app(scope: Scope, receive: Any, send: Any) -> None:
+        exchange = exchange_of(scope)
+        exchange.on_disconnect(reasons.append)
+        exchange.start(200, b"")
+        exchange.write(b"part")
+        await exchange.read_body()
+
+    connection = FedConnection(app)
+    connection.feed(b"POST /a HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n")
+    await connection.settle()
+    connection.feed(b"zz\r\n")
+    raw = await connection.settle()
+    assert raw.endswith(b"4\r\npart\r\n")
+    assert connection.transport.aborted
+    assert reasons == ["client_fault"]
+
+
+async def test_a_transport_that_cannot_half_close_is_closed_after_a_refusal() -> None:
+    connection = FedConnection(Echo())
+    connection.transport.can_write_eof = lambda: False  # type: ignore[method-assign]
+    connection.feed(REFUSED["two hosts"])
+    await connection.settle()
+    assert connection.status == 400
+    assert connection.transport.closed
+    assert not connection.transport.eof_written
+
+
 async def test_a_failing_hook_does_not_stop_the_cleanup(caplog: pytest.LogCaptureFixture) -> None:
     def fail(reason: Reason) -> None:
         raise ValueError("secret-text")

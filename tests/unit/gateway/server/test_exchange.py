@@ -85,6 +85,16 @@ async def test_head_gets_the_length_and_no_body() -> None:
     assert raw.endswith(b"content-length: 5\r\n\r\n")
 
 
+async def test_head_of_a_stream_sends_no_body_either() -> None:
+    async def use(exchange: Exchange) -> None:
+        exchange.start(200, b"")
+        exchange.write(b"one")
+        exchange.finish(b"two")
+
+    raw = await written(answered_by(use), GET.replace(b"GET", b"HEAD"))
+    assert raw == b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
 @pytest.mark.parametrize("body", [b"four", b"toolong"])
 async def test_a_body_that_breaks_its_promised_length_cuts_the_connection(body: bytes) -> None:
     async def use(exchange: Exchange) -> None:
@@ -106,10 +116,12 @@ async def test_misuse_is_told_to_the_application() -> None:
         exchange.respond(200, b"", b"")
         with pytest.raises(RuntimeError, match="already"):
             exchange.start(200, b"")
+        with pytest.raises(RuntimeError, match="after the answer"):
+            await exchange.read_body()
         errors.append("all told")
 
     errors: list[str] = []
-    await written(answered_by(use))
+    await written(answered_by(use), POST[:-1])
     assert errors == ["all told"]
 
 
