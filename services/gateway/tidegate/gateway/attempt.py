@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any, Protocol
 
-import msgspec
 import orjson
 
 from tidegate.events.clock import Clock
@@ -223,8 +222,14 @@ class Attempt:
         """The one settlement of this attempt. Raises GatewayError when the journal refuses it."""
         job, now_ns = self.job, self.tools.clock.mono_ns()
         price = self.target.list_price(self.tools.clock.wall_ns())
-        timed = msgspec.structs.replace(ending, duration_ns=now_ns - self._started_ns, ttft_ns=self.ttft_ns)
-        event = settle(self.started, timed, self.target, price)
+        event = settle(
+            self.started,
+            ending,
+            self.target,
+            price,
+            duration_ns=now_ns - self._started_ns,
+            ttft_ns=self.ttft_ns,
+        )
         try:
             receipt = self.tools.journal.settle(self.target.partition, event, job.context)
         except JournalUnwritable as error:

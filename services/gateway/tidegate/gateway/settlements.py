@@ -20,14 +20,18 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     billed: bool = True
     produced_tokens: int | None = None
     """Output seen so far, when the provider did not say."""
-    duration_ns: int | None = None
-    ttft_ns: int | None = None
     model: str | None = None
     evidence: bool = True
 
 
 def settle(
-    started: AttemptStarted, ending: Ending, target: ServedTarget, list_price: ListPrice | None
+    started: AttemptStarted,
+    ending: Ending,
+    target: ServedTarget,
+    list_price: ListPrice | None,
+    *,
+    duration_ns: int | None = None,
+    ttft_ns: int | None = None,
 ) -> UsageSettled:
     """The settlement. Where usage is estimated, `tokens` keeps only what was reported: unknown stays unknown.
 
@@ -51,8 +55,8 @@ def settle(
         cost_nanousd=cost,
         price=started.price,
         windows=_uses(started, target, counted, list_price, requests=int(ending.billed)),
-        duration_ns=ending.duration_ns,
-        ttft_ns=ending.ttft_ns,
+        duration_ns=duration_ns,
+        ttft_ns=ttft_ns,
         input_estimate=started.input_tokens,
         model=ending.model,
         evidence=ending.evidence,

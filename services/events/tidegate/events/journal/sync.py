@@ -92,9 +92,10 @@ class SyncThread:
         self._thread.start()
 
     def request(self) -> None:
-        """Ask for a sync now."""
-        self._urgent = True
-        self._wake.set()
+        """Ask for a sync now. A wish that is still open covers every commit made before its sync begins."""
+        if not self._urgent:
+            self._urgent = True
+            self._wake.set()
 
     def close(self) -> None:
         """Sync what was committed, end the thread."""
