@@ -50,6 +50,9 @@ class FaustRunner:
         self._publish_every_s = publish_every_s
         self._buffer: list[Record] = []
         self._topic = history_name(SIGNALS, kafka.prefix)
+        # A group of its own for each life: in a shared one, a member that was killed holds the partitions and
+        # refuses commits until the broker gives it up, a minute later.
+        self._group = f"{kafka.prefix}{APP_ID}-{ids.next()}"
         self.engine: Engine | None = None
 
     async def run(self, stopping: Callable[[], bool]) -> None:
@@ -81,7 +84,7 @@ class FaustRunner:
 
     def _app(self) -> Any:
         app: Any = faust.App(
-            f"{self._kafka.prefix}{APP_ID}",
+            self._group,
             broker=f"kafka://{self._kafka.bootstrap}",
             web_enabled=False,
             topic_disable_leader=True,
@@ -110,7 +113,7 @@ class FaustRunner:
     async def _set_group(self, positions: Mapping[TopicPartition, int]) -> None:
         """Make the group's committed offsets equal to what the engine has applied."""
         consumer: Any = AIOKafkaConsumer(  # type: ignore[no-untyped-call]
-            group_id=f"{self._kafka.prefix}{APP_ID}",
+            group_id=self._group,
             enable_auto_commit=False,
             **self._kafka.client_options(),
         )
