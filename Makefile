@@ -27,10 +27,14 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
-# Developers only: resolve again. Names and hashes, no addresses.
+# Developers only: resolve again. Names and hashes, no addresses. The two small locks are for the image and
+# take their versions from the large one.
+COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --no-annotate --no-header
 lock:
-	uv pip compile pyproject.toml --all-extras --group dev --group build --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-annotate --no-header --output-file requirements.lock
+	$(COMPILE) pyproject.toml --all-extras --group dev --group build --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra kafka --constraint requirements.lock --output-file requirements-runtime.lock
+	$(COMPILE) --group build --constraint requirements.lock --output-file requirements-build.lock
 
 clean:
 	rm -rf .venv build dist
