@@ -1,4 +1,3 @@
-
 """Speed of the SQLite log and of the archive on this disk: `python tests/bench/bench_event_log.py`.
 
 Every append is synced, so the disk's own sync time is printed beside. Goals: ≥ 100,000 records/s written in

@@ -132,7 +132,13 @@ def test_pure_modules_hold_no_clock_no_randomness_no_io(room: str) -> None:
 @pytest.mark.parametrize(
     ("package", "allowed"),
     [
-        ("aiokafka", ("services/events/tidegate/events/log/kafka", "services/estimator/tidegate/estimator/faust_app.py")),
+        (
+            "aiokafka",
+            (
+                "services/events/tidegate/events/log/kafka",
+                "services/estimator/tidegate/estimator/faust_app.py",
+            ),
+        ),
         ("faust", ("services/estimator/tidegate/estimator/faust_app.py",)),
         ("duckdb", ("projections/", "analytics/")),
         ("pyarrow", ("services/events/tidegate/events/archive",)),
