@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 from support.kafka_providers import Broker
 from tidegate.events.types import TargetId
+from tidegate.runtime.billing import Bills
 from tidegate.runtime.cli import app
 from tidegate.runtime.demo import run as demo_run
-from tidegate.runtime.demo.billing import Bills
 from tidegate.runtime.demo.log_view import LogView
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.settings import load_settings

@@ -105,6 +105,15 @@ async def test_a_stream_that_breaks_after_content_ends_with_one_error_event_and_
         check_ledger(rig)
 
 
+async def test_content_that_arrives_with_the_error_event_still_reaches_the_client(tmp_path: Path) -> None:
+    """Everything before the provider's error event is forwarded, however the reads fall."""
+    paced = {**faulty("error_200;after_tokens=8"), "latency": {"ttft_ms": 1, "tokens_per_s": 40}}
+    async with running_rig(tmp_path, [paced, provider("two")]) as rig:
+        answer = await ask(rig, body(stream=True), **{"x-sim-output-tokens": "40"})
+        (line,) = [line for bill in rig.simulator.invoices().values() for line in bill["lines"]]
+        assert answer.text.count('"delta":{"content":') >= line["tokens"]["output"] - 1
+
+
 @pytest.mark.parametrize("anthropic", [False, True])
 async def test_a_malformed_event_in_the_body_reaches_the_client_untouched(
     tmp_path: Path, *, anthropic: bool

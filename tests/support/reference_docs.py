@@ -12,7 +12,9 @@ import msgspec
 import typer
 
 from tidegate.events import config, registry
+from tidegate.gateway import refusals
 from tidegate.gateway.errors import STATUS
+from tidegate.gateway.refusals import Refusal
 from tidegate.runtime.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -127,8 +129,19 @@ def errors_md() -> str:
         "| code | status |",
         "| --- | --- |",
         *(f"| `{code}` | {status} |" for code, status in STATUS.items()),
+        "",
+        "The listener itself refuses what is no acceptable HTTP, before the gateway sees it, and closes the connection:",
+        "",
+        "| code | status | meaning |",
+        "| --- | --- | --- |",
+        *(f"| `{found.code}` | {found.status} | {found.message} |" for found in _refusals()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _refusals() -> list[Refusal]:
+    found = [value for value in vars(refusals).values() if isinstance(value, Refusal)]
+    return sorted(found, key=lambda refusal: (refusal.status, refusal.code))
 
 
 def cli_md() -> str:

@@ -45,6 +45,8 @@ class StreamRelay:
     async def _take(self, step: Step, *, at_end: bool) -> tuple[bool, Failure | None]:
         attempt, exchange = self._attempt, self._attempt.job.exchange
         if step.error is not None:
+            if step.forward and self._committed:  # content that came in the same read is the client's
+                exchange.write(step.forward)
             return True, self._error_event(step)
         if step.committed and not self._committed:
             self._commit()

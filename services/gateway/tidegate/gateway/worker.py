@@ -161,6 +161,8 @@ class Worker:
             outcome = "completed"
         except Cancelled:
             outcome = "cancelled"
+            if job.gone == "draining":  # the client is still there
+                told = GatewayError("draining", "The gateway shuts down.", retry_after_s=1)
         except GatewayError as error:
             told = error
             outcome = "truncated" if error.code == "stream_truncated" else "failed"
