@@ -41,6 +41,7 @@ TEST = [
         [*COVERED, *NOT_NIGHTLY, "tests/unit", "tests/structure", "tests/contract"],
     ),
     Suite("coverage", [sys.executable, "tests/structure/every_file_is_covered.py"]),
+    Suite("contract", [*PYTEST, *NOT_NIGHTLY, "tests/contract"]),
     Suite("security", [*PYTEST, *NOT_NIGHTLY, "tests/security"]),
     Suite("simulation", [*PYTEST, *NOT_NIGHTLY, "tests/simulation"]),
     Suite("kafka", [*PYTEST, *NOT_NIGHTLY, "tests/kafka"]),
