@@ -2,7 +2,7 @@
 
 import typer
 
-from tidegate.runtime.commands import analytics, configs, demo, logs, roles, targets
+from tidegate.runtime.commands import analytics, configs, demo, logs, reconcile, roles, targets
 
 app = typer.Typer(
     name="tidegate",
@@ -14,6 +14,7 @@ app = typer.Typer(
 roles.register(app)
 logs.register(app)
 analytics.register(app)
+reconcile.register(app)
 demo.register(app)
 app.add_typer(configs.config_app, name="config")
 app.add_typer(configs.keys_app, name="keys")

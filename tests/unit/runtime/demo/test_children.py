@@ -6,8 +6,8 @@ import pytest
 
 from tidegate.runtime.demo import children
 from tidegate.runtime.demo.children import Child, ChildFailed
-from tidegate.runtime.demo.waiting import NotInTime, in_time
 from tidegate.runtime.settings import environment
+from tidegate.runtime.waiting import NotInTime, in_time
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from tidegate.events.signals import AttemptStarted
 from tidegate.events.snapshots import Applied
 from tidegate.events.topics import SNAPSHOTS
 from tidegate.runtime.demo.log_view import LogView
-from tidegate.runtime.demo.waiting import NotInTime
+from tidegate.runtime.waiting import NotInTime
 
 
 async def test_every_event_counts_once_also_when_it_came_twice() -> None:

@@ -20,7 +20,7 @@ from tidegate.projections.projector import Projector
 from tidegate.runtime.demo.figures import by_target
 from tidegate.runtime.demo.log_view import LogView
 from tidegate.runtime.demo.queries import read_tables
-from tidegate.runtime.demo.waiting import NotInTime
+from tidegate.runtime.waiting import NotInTime
 
 
 @contextlib.asynccontextmanager

@@ -15,9 +15,9 @@ from tidegate.runtime.commands.shared import (
     JsonOption,
     fail,
     machine_of,
-    out,
     print_json,
     say,
+    show,
 )
 
 replay_app = typer.Typer(no_args_is_help=True, help="Decide again what was decided.")
@@ -73,7 +73,7 @@ def sql(
     if json:
         print_json(render.result_json(result))
     else:
-        out.print(render.as_table(result))
+        show(render.as_table(result))
 
 
 def report(
@@ -98,7 +98,7 @@ def report(
         print_json(render.report_json(found))
         return
     for table in render.report_tables(found):
-        out.print(table)
+        show(table)
 
 
 def explain(
@@ -174,7 +174,7 @@ def verify(
     if json:
         print_json(render.replay_json(found))
     else:
-        out.print(render.replay_table(found))
+        show(render.replay_table(found))
     if not found.is_clean:
         raise typer.Exit(FINDING)
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
 
 from tidegate.events.config import Settings
 from tidegate.runtime.machine import Machine
@@ -14,6 +16,7 @@ from tidegate.runtime.settings import ConfigInvalid, environment, find_config, l
 
 FINDING = 1
 CANNOT_RUN = 2
+_UNBOUNDED = 1 << 16
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="The TOML file; see the search order in the docs.")
@@ -28,6 +31,23 @@ err = Console(stderr=True)
 def say(text: str) -> None:
     """Plain text on standard output, never wrapped: keys and digests stay in one piece."""
     out.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def show(table: Table) -> None:
+    """A table as such where it fits the console, else one `column: value` a line: no value is ever cut."""
+    natural = Measurement.get(out, out.options.update(max_width=_UNBOUNDED), table).maximum
+    if natural <= out.width:
+        out.print(table)
+        return
+    if table.title:
+        say(f"{table.title}\n")
+    names = [str(column.header) for column in table.columns]
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        for name, value in zip(names, row, strict=True):
+            say(f"{name}: {value}" if name else f"{value}")
+        say("")
+    if table.caption:
+        say(str(table.caption))
 
 
 def fail(message: str, code: int = CANNOT_RUN) -> NoReturn:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from tidegate.events.errors import Broken
-from tidegate.runtime.demo.waiting import NotInTime, in_time
+from tidegate.runtime.waiting import NotInTime, in_time
 
 POLL_S = 0.02
 STOP_GRACE_S = 60.0

@@ -13,7 +13,7 @@ from tidegate.events.requests import RequestFinished
 from tidegate.events.signals import AttemptStarted
 from tidegate.events.snapshots import Applied
 from tidegate.events.topics import SIGNALS, TOPICS
-from tidegate.runtime.demo.waiting import in_time
+from tidegate.runtime.waiting import in_time
 
 POLL_S = 0.05
 _POLL_RECORDS = 5_000

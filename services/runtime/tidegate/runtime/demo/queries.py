@@ -9,7 +9,7 @@ import msgspec
 from tidegate.analytics.client import SocketSource
 from tidegate.analytics.errors import QueryUnavailable
 from tidegate.events.log.port import TopicPartition
-from tidegate.runtime.demo.waiting import in_time
+from tidegate.runtime.waiting import in_time
 
 _RETRY_S = 0.1
 

@@ -17,7 +17,7 @@ from tidegate.events.decision import DecisionMade
 from tidegate.events.log.port import EventLog
 from tidegate.gateway.credentials import key_text
 from tidegate.planner.replay import verify as replay_decision
-from tidegate.runtime.demo.billing import Bills, JournalRecorder
+from tidegate.runtime.billing import Bills, JournalRecorder
 from tidegate.runtime.demo.children import Child
 from tidegate.runtime.demo.config import SECRET_VARIABLE, LogChoice, gateway_config
 from tidegate.runtime.demo.driver import Driver, Tally
@@ -26,10 +26,10 @@ from tidegate.runtime.demo.log_view import LogView
 from tidegate.runtime.demo.providers import Plan, plan_for, simulator_config
 from tidegate.runtime.demo.queries import Tables, read_tables
 from tidegate.runtime.demo.toml import dumps
-from tidegate.runtime.demo.waiting import NotInTime
 from tidegate.runtime.demo.workload import TENANTS, Workload
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.settings import environment, load_settings
+from tidegate.runtime.waiting import NotInTime
 
 START_DEADLINE_S = 60.0
 READY_POLL_S = 0.05
@@ -96,7 +96,7 @@ async def run(options: Options, progress: Progress) -> Result:
             serve.check()
             log = machine.open_log()
             try:
-                court = _Court(machine, log, Bills(ports, machine.clock), progress)
+                court = _Court(machine, log, Bills(machine.settings.targets, machine.clock), progress)
                 return _result(options, config, *await _judge(court, tally))
             finally:
                 await log.close()

@@ -12,19 +12,19 @@ from support.rig import UPSTREAM_KEY, provider
 from tidegate.analytics.bills import Correction
 from tidegate.analytics.ledger import read_ledger
 from tidegate.events.clock import ManualClock, SystemClock
-from tidegate.events.errors import Unavailable
+from tidegate.events.config import Target
 from tidegate.events.journal.receipt import Context
 from tidegate.events.log.memory import MemoryEventLog
 from tidegate.events.money import Tokens
 from tidegate.events.partition import partition_of
 from tidegate.events.relay import Relay
 from tidegate.events.signals import AttemptStarted, SettlementCorrected
-from tidegate.events.types import AttemptId
-from tidegate.runtime.demo import billing
-from tidegate.runtime.demo.billing import Bills, JournalRecorder
-from tidegate.runtime.demo.waiting import NotInTime
+from tidegate.events.types import AttemptId, TargetId
+from tidegate.runtime import billing
+from tidegate.runtime.billing import Bills, JournalRecorder, NoBill, origin_of
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.settings import parse_settings
+from tidegate.runtime.waiting import NotInTime
 from tidegate.simulator.loading import load
 from tidegate.simulator.server import RunningSimulator, start
 
@@ -40,6 +40,17 @@ async def call(simulator: RunningSimulator, attempt: str, **headers: str) -> Non
         )
 
 
+def targets(simulator: RunningSimulator, *paths: str) -> list[Target]:
+    """One target per provider, or one per path."""
+    return [
+        Target(
+            id=TargetId(name + path), dialect="openai", base_url=simulator.base_url(name) + path, model="m"
+        )
+        for name in simulator.ports
+        for path in paths or ("",)
+    ]
+
+
 async def test_a_bill_has_every_billed_line_and_is_complete_until_it_was_drawn() -> None:
     simulator = await start(load({"providers": [provider("one"), provider("two")]}))
     try:
@@ -47,7 +58,7 @@ async def test_a_bill_has_every_billed_line_and_is_complete_until_it_was_drawn()
         await call(simulator, "a2", **{"x-sim-fault": "503"})
         await call(simulator, "a3", **{"x-sim-fault": "hidden_usage"})
         clock = SystemClock()
-        bills = Bills(simulator.ports, clock)
+        bills = Bills(targets(simulator), clock)
         before_ns = clock.wall_ns()
         one, two = await bills.fetch()
         assert [line.attempt for line in one.lines] == ["a1", "a3"]
@@ -56,9 +67,9 @@ async def test_a_bill_has_every_billed_line_and_is_complete_until_it_was_drawn()
         assert (one.provider, set(one.targets)) == ("one", {"one"})
         assert before_ns <= (one.complete_until_ns or 0) <= clock.wall_ns()
         assert bills.totals == {"one": sum(line.cost_nanousd for line in one.lines), "two": 0}
-        assert await bills.cost_nanousd("one", "a1") == one.lines[0].cost_nanousd > 0
-        assert await bills.cost_nanousd("one", "a2") == 0
-        assert await bills.cost_nanousd("one", "never sent") == 0
+        assert await bills.cost_nanousd(TargetId("one"), "a1") == one.lines[0].cost_nanousd > 0
+        assert await bills.cost_nanousd(TargetId("one"), "a2") == 0
+        assert await bills.cost_nanousd(TargetId("one"), "never sent") == 0
     finally:
         await simulator.stop()
 
@@ -74,16 +85,68 @@ async def test_a_provider_that_is_gone_is_named_and_one_that_still_works_is_wait
             while not engine.reception.account.in_flight:
                 await asyncio.sleep(0.005)
         monkeypatch.setattr(billing, "DEADLINE_S", 0.1)
-        bills = Bills(simulator.ports, SystemClock())
-        with pytest.raises(NotInTime, match="provider one still has requests in flight"):
+        bills = Bills(targets(simulator), SystemClock())
+        with pytest.raises(
+            NotInTime, match=r"the provider at http://127.0.0.1:.* still has requests in flight"
+        ):
             await bills.fetch()
-        assert await bills.cost_nanousd("one", "a1") is None
+        assert await bills.cost_nanousd(TargetId("one"), "a1") is None
     finally:
         stalled.cancel()
         await asyncio.gather(stalled, return_exceptions=True)
         await simulator.stop()
-    with pytest.raises(Unavailable, match="provider one does not show its state"):
+    with pytest.raises(NoBill, match="/_sim/state does not answer"):
         await bills.fetch()
+
+
+@pytest.mark.parametrize(
+    ("base_url", "origin"),
+    [
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000"),
+        ("http://localhost", "http://localhost:80"),
+        ("https://example.com/a/b", "https://example.com:443"),
+        ("http://[::1]:9/v1", "http://[::1]:9"),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(base_url: str, origin: str) -> None:
+    assert origin_of(Target(id=TargetId("t"), dialect="openai", base_url=base_url, model="m")) == origin
+
+
+async def test_targets_of_one_origin_are_on_one_bill() -> None:
+    simulator = await start(load({"providers": [provider("one"), provider("two")]}))
+    try:
+        one, two = await Bills(targets(simulator, "/a", "/b"), SystemClock()).fetch()
+        assert [set(bill.targets) for bill in (one, two)] == [{"one/a", "one/b"}, {"two/a", "two/b"}]
+    finally:
+        await simulator.stop()
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "said"),
+    [
+        (b"HTTP/1.1 404 Not Found", b"", "answers 404: no simulated provider is there"),
+        (b"HTTP/1.1 200 OK", b"<html>", "does not answer as a simulated provider would"),
+        (b"HTTP/1.1 200 OK", b'{"in_flight":0}', "does not answer as a simulated provider would"),
+    ],
+)
+async def test_an_upstream_that_is_no_simulated_provider_is_named(
+    head: bytes, body: bytes, said: str
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head + b"\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    other = Target(id=TargetId("real"), dialect="openai", base_url=f"{url}/v1", model="m")
+    try:
+        with pytest.raises(NoBill, match=f"{url}/_sim/state {said}"):
+            await Bills([other], SystemClock()).fetch()
+    finally:
+        server.close()
+        await server.wait_closed()
 
 
 def correction(begun: AttemptStarted, delta: int) -> Correction:

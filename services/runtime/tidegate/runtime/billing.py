@@ -1,0 +1,161 @@
+"""Simulated providers' own bills over HTTP, and corrections on their way into the log."""
+
+import asyncio
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from tidegate.analytics.bills import Bill, BillLine, Correction
+from tidegate.events.clock import Clock
+from tidegate.events.config import Target
+from tidegate.events.errors import Unavailable
+from tidegate.events.journal.journal import read_position
+from tidegate.events.journal.receipt import Context
+from tidegate.events.money import Tokens
+from tidegate.events.partition import partition_of
+from tidegate.events.topics import SIGNALS
+from tidegate.events.types import TargetId
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.waiting import in_time
+
+SLOT = "reconcile"
+POLL_S = 0.02
+DEADLINE_S = 30.0
+_TIMEOUT_S = 30.0
+
+
+class _Line(msgspec.Struct):
+    attempt: str | None
+    billed: bool
+    tokens: Tokens
+    cost_nanousd: int
+
+
+class _Invoice(msgspec.Struct):
+    provider: str
+    lines: list[_Line]
+    total_nanousd: int
+
+
+class _State(msgspec.Struct):
+    provider: str
+    in_flight: int
+
+
+class _Usage(msgspec.Struct):
+    state: str
+    totals: Mapping[str, int]
+
+
+class NoBill(Unavailable):
+    """An upstream does not show a bill as the simulator does; the message names its origin and what it said."""
+
+    code = "no_bill"
+
+
+def origin_of(target: Target) -> str:
+    """`scheme://host:port` of a target: two targets there are on one bill."""
+    url = urlsplit(target.base_url)
+    host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
+    return f"{url.scheme}://{host}:{url.port or (443 if url.scheme == 'https' else 80)}"
+
+
+class Bills:
+    """Bills of the simulated providers behind targets, one per origin."""
+
+    def __init__(self, targets: Iterable[Target], clock: Clock) -> None:
+        self._origin_of: dict[TargetId, str] = {}
+        self._ca_of: dict[str, str | None] = {}
+        for target in targets:
+            origin = self._origin_of[target.id] = origin_of(target)
+            self._ca_of[origin] = target.ca_file or self._ca_of.get(origin)
+        self._clock = clock
+        self.totals: dict[str, int] = {}
+        """What each provider asks for in all, nano-dollars, fees included; filled by `fetch`."""
+
+    async def fetch(self) -> Sequence[Bill]:
+        """One bill per origin, drawn once nothing is in flight there. Raises Unavailable."""
+        found: list[Bill] = []
+        for origin in self._ca_of:
+            async with self._client(origin) as client:
+                found.append(await self._bill(client, origin))
+        return found
+
+    async def cost_nanousd(self, target: TargetId, attempt: str) -> int | None:
+        """What a target's provider says of one attempt when asked for it alone; None while it is open."""
+        async with self._client(self._origin_of[target]) as client:
+            usage = await _get(client, f"usage/{attempt}", _Usage)
+        return None if usage.state == "open" else usage.totals["cost_nanousd"]
+
+    def _client(self, origin: str) -> httpx.AsyncClient:
+        ca_file = self._ca_of[origin]
+        trusted = ssl.create_default_context(cafile=ca_file) if origin.startswith("https:") else False
+        return httpx.AsyncClient(base_url=origin, timeout=_TIMEOUT_S, trust_env=False, verify=trusted)
+
+    async def _bill(self, client: httpx.AsyncClient, origin: str) -> Bill:
+        async with in_time(DEADLINE_S, lambda: f"the provider at {origin} still has requests in flight"):
+            while (await _get(client, "state", _State)).in_flight:  # noqa: ASYNC110 - its, not ours
+                await asyncio.sleep(POLL_S)
+        # Nothing is in flight: an attempt that settled before now has its line.
+        complete_until_ns = self._clock.wall_ns()
+        invoice = await _get(client, "invoice", _Invoice)
+        self.totals[invoice.provider] = invoice.total_nanousd
+        return Bill(
+            provider=invoice.provider,
+            targets=frozenset(target for target, its in self._origin_of.items() if its == origin),
+            lines=tuple(
+                BillLine(
+                    attempt=line.attempt,
+                    provider=invoice.provider,
+                    tokens=line.tokens,
+                    cost_nanousd=line.cost_nanousd,
+                )
+                for line in invoice.lines
+            ),
+            complete_until_ns=complete_until_ns,
+        )
+
+
+async def _get(client: httpx.AsyncClient, path: str, shape: type[Any]) -> Any:
+    url = f"{str(client.base_url).rstrip('/')}/_sim/{path}"
+    try:
+        answer = await client.get(url)
+    except httpx.HTTPError as error:
+        raise NoBill(f"{url} does not answer: {str(error) or type(error).__name__}") from error
+    if not answer.is_success:
+        raise NoBill(f"{url} answers {answer.status_code}: no simulated provider is there")
+    try:
+        return msgspec.json.decode(answer.content, type=shape)
+    except msgspec.DecodeError as error:
+        raise NoBill(f"{url} does not answer as a simulated provider would: {error}") from error
+
+
+class JournalRecorder:
+    """Writes corrections through a journal slot of their own; the log role relays it as any other."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    async def record(self, corrections: Sequence[Correction]) -> None:
+        """Return when all of them can be read from the log. Raises Unavailable."""
+        journal = await self._machine.open_journal(SLOT)
+        folder = self._machine.data_dir / "journals" / SLOT
+        try:
+            for correction in corrections:
+                data = correction.data
+                context = Context(
+                    tenant=correction.tenant, request=correction.request, session=correction.session
+                )
+                receipt = journal.record(SIGNALS, partition_of(data.pool), data.attempt, data, context)
+                await journal.wait_committed(receipt)
+            last_seq = journal.committed_seq
+            await journal.wait_synced(last_seq)
+            async with in_time(DEADLINE_S, lambda: "the log role has not relayed the corrections"):
+                while read_position(folder) <= last_seq:  # noqa: ASYNC110 - the log role moves it
+                    await asyncio.sleep(POLL_S)
+        finally:
+            await journal.close()

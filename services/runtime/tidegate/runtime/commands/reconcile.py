@@ -1,0 +1,76 @@
+"""`reconcile`: the ledger made equal to the providers' bills."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import typer
+
+from tidegate.runtime.commands.shared import (
+    FINDING,
+    ConfigOption,
+    JsonOption,
+    fail,
+    machine_of,
+    print_json,
+    say,
+    show,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tidegate.analytics.reconcile import Reconciliation
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(help="Compare the ledger with the simulated providers' bills and record corrections.")(
+        reconcile
+    )
+
+
+def reconcile(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Exit code 1 when the ledger does not equal the bills even then, 2 when a provider shows no bill.
+
+    `tidegate serve` (or the log role) must run: corrections go through a journal as all events do.
+    """
+    from tidegate.analytics import render
+    from tidegate.analytics.reconcile import reconcile as compare
+    from tidegate.events.errors import TidegateError
+    from tidegate.runtime.billing import Bills, JournalRecorder
+    from tidegate.runtime.readmodels import whole_log
+
+    machine, _ = machine_of(config)
+
+    async def work() -> "Reconciliation":
+        async with whole_log(machine) as log:
+            bills = Bills(machine.settings.targets, machine.clock)
+            return await compare(log, bills, JournalRecorder(machine))
+
+    try:
+        found = asyncio.run(work())
+    except TidegateError as error:
+        fail(str(error))
+    if json:
+        print_json(render.reconciliation_json(found))
+    else:
+        show(render.reconciliation_table(found))
+        if found.unreported:
+            say("")
+            show(_unreported(found))
+    if not found.is_balanced:
+        raise typer.Exit(FINDING)
+
+
+def _unreported(found: "Reconciliation") -> "Table":
+    from rich.table import Table
+
+    from tidegate.analytics.render import plain
+
+    table = Table(title="Attempts whose usage was not reported with the answer", title_justify="left")
+    for heading in ("attempt", "target", "basis", "outcome", "confirmed"):
+        table.add_column(heading)
+    for each in found.unreported:
+        values = (each.attempt, each.target, each.basis, each.outcome, "yes" if each.confirmed else "no")
+        table.add_row(*map(plain, values))
+    return table
