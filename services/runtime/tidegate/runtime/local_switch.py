@@ -42,8 +42,8 @@ class LocalSwitch:
         """Serve until cancelled."""
         await asyncio.to_thread(self._path.unlink, missing_ok=True)
         server = await asyncio.start_unix_server(self._answer, path=str(self._path))
-        await asyncio.to_thread(self._path.chmod, 0o600)
         try:
+            await asyncio.to_thread(self._path.chmod, 0o600)
             await server.serve_forever()
         finally:
             server.close()
