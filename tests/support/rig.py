@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from tidegate.events.config import Settings
 from tidegate.events.envelope import Envelope
 from tidegate.events.journal import frames
 from tidegate.events.journal.store import JournalTail
+from tidegate.events.money import dollars
 from tidegate.gateway.credentials import key_digest
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import Stopping
@@ -88,7 +89,11 @@ class Rig:
 
 
 def settings_toml(
-    ports: dict[str, int], targets: str = "", extra: str = "", durability: str = "strict"
+    ports: dict[str, int],
+    targets: str = "",
+    extra: str = "",
+    durability: str = "strict",
+    prices: Mapping[str, int] = PRICES,
 ) -> str:
     """A config with one openai target per provider and one anthropic one, and two routes over them."""
     lines = [
@@ -104,8 +109,8 @@ def settings_toml(
                 f'[[targets]]\nid = "{name}-{dialect}"\ndialect = "{dialect}"\nbase_url = "http://127.0.0.1:{port}"\n'
                 f'model = "m"\nsecret = "env:SIM_KEY"\nallow_private = true\n'
                 'forward_headers = ["x-sim-fault", "x-sim-output-tokens", "x-sim-tool"]\n'
-                '[[targets.prices]]\ninput_uncached = "3"\ncache_read = "0.3"\ncache_write_5m = "3.75"\n'
-                'cache_write_1h = "6"\noutput = "15"'
+                "[[targets.prices]]\n"
+                + "\n".join(f'{token_class} = "{dollars(price)}"' for token_class, price in prices.items())
             )
     lines.append(targets)
     for dialect, route in (("openai", "chat"), ("anthropic", "messages")):
@@ -122,12 +127,13 @@ async def running_rig(
     settings: Settings | None = None,
     durability: str = "strict",
     extra: str = "",
+    prices: Mapping[str, int] = PRICES,
 ) -> AsyncIterator[Rig]:
     """Simulator and gateway, both in this loop."""
     simulator = await start(load({"providers": providers or [provider("one"), provider("two")]}))
     try:
         parsed = settings or parse_settings(
-            settings_toml(simulator.ports, durability=durability, extra=extra)
+            settings_toml(simulator.ports, durability=durability, extra=extra, prices=prices)
         )
         machine = Machine(parsed, env={"SIM_KEY": UPSTREAM_KEY}, base=folder)
         machine.make_folders()

@@ -53,7 +53,14 @@ class Served:
         self.provider_ports = dict(provider_ports)
         self.config = folder / "tidegate.toml"
         self.machine = Machine(load_settings(self.config), base=folder, env=self.env)
-        command = [sys.executable, "-m", "tidegate.runtime", "serve", "--config", self.config]
+        command: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "tidegate.runtime",
+            "serve",
+            "--config",
+            self.config,
+        ]
         self.process = Process("serve", command, self.env, folder)
 
     def _state(self) -> dict[str, int]:
@@ -190,7 +197,15 @@ async def simulator(
     """Simulated providers in a process of their own; gives their ports."""
     config, ready = folder / "providers.toml", folder / "providers.json"
     config.write_text(dumps({"providers": list(providers)}))
-    command = [sys.executable, "-m", "tidegate.simulator", "--config", config, "--ready-file", ready]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "tidegate.simulator",
+        "--config",
+        config,
+        "--ready-file",
+        ready,
+    ]
     process = Process("simulator", command, env, folder)
     process.start()
     try:
