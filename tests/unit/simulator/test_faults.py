@@ -147,7 +147,7 @@ async def stalled_after(fault: str, path: str = "/v1/chat/completions") -> list[
         async for action in bench.engine.handle(
             request(body, path, x_sim_fault=fault, x_sim_output_tokens="20")
         ):
-            seen.append(action)  # noqa: PERF401  a cancelled comprehension would lose what came
+            seen.append(action)
 
     task = asyncio.ensure_future(watch())
     await bench.clock.advance(100)
