@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,7 +154,7 @@ async def _status(url: str) -> int | None:
         return None
 
 
-def document(ports: Mapping[str, int], **changes: Any) -> dict[str, Any]:
+def document(ports: Mapping[str, int]) -> dict[str, Any]:
     """A config with an openai and an anthropic target per provider, and a route over each kind."""
     price = {name: f"{nano / 1e9:g}" for name, nano in PRICES.items()}
     targets = [
@@ -186,14 +186,13 @@ def document(ports: Mapping[str, int], **changes: Any) -> dict[str, Any]:
             }
             for route, dialect in (("chat", "openai"), ("messages", "anthropic"))
         ],
-        **changes,
     }
 
 
 @contextlib.asynccontextmanager
 async def simulator(
     folder: Path, providers: Iterable[Mapping[str, Any]], env: Mapping[str, str]
-) -> AsyncIterator[dict[str, int]]:
+) -> AsyncGenerator[dict[str, int]]:
     """Simulated providers in a process of their own; gives their ports."""
     config, ready = folder / "providers.toml", folder / "providers.json"
     config.write_text(dumps({"providers": list(providers)}))
@@ -220,16 +219,17 @@ async def simulator(
 async def serving(
     providers: Iterable[Mapping[str, Any]] = (),
     env: Mapping[str, str] | None = None,
-    **changes: Any,
-) -> AsyncIterator[Served]:
-    """Everything started and ready; `changes` replace tables of the config, `env` adds to the environment."""
+    tables: Callable[[Mapping[str, int]], Mapping[str, Any]] = lambda _: {},
+) -> AsyncGenerator[Served]:
+    """Everything started and ready. `tables`: from the providers' ports to what replaces tables of the config;
+    `env` adds to the environment."""
     full = {**os.environ, "SIM_KEY": UPSTREAM_KEY, **(env or {})}
     # Sockets have short names: a folder of pytest's would not fit.
     with tempfile.TemporaryDirectory(prefix="tg") as name:
         folder = Path(name)
         chosen = list(providers) or [provider("one"), provider("two")]
         async with simulator(folder, chosen, full) as ports:
-            (folder / "tidegate.toml").write_text(dumps(document(ports, **changes)))
+            (folder / "tidegate.toml").write_text(dumps({**document(ports), **tables(ports)}))
             served = Served(folder, full, ports)
             try:
                 await served.start()
