@@ -220,13 +220,15 @@ async def serving(
     providers: Iterable[Mapping[str, Any]] = (),
     env: Mapping[str, str] | None = None,
     tables: Callable[[Mapping[str, int]], Mapping[str, Any]] = lambda _: {},
+    prepare: Callable[[Path], object] = lambda _: None,
 ) -> AsyncGenerator[Served]:
     """Everything started and ready. `tables`: from the providers' ports to what replaces tables of the config;
-    `env` adds to the environment."""
+    `env` adds to the environment; `prepare` is given the folder before anything starts there."""
     full = {**os.environ, "SIM_KEY": UPSTREAM_KEY, **(env or {})}
     # Sockets have short names: a folder of pytest's would not fit.
     with tempfile.TemporaryDirectory(prefix="tg") as name:
         folder = Path(name)
+        prepare(folder)
         chosen = list(providers) or [provider("one"), provider("two")]
         async with simulator(folder, chosen, full) as ports:
             (folder / "tidegate.toml").write_text(dumps({**document(ports), **tables(ports)}))
