@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from support.manifests import (
+    FOLDER,
     VARIANTS,
     Container,
     container,
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.parametrize("variant", VARIANTS)
 
 # The oldest version in which sidecars are stable and the newest whose schemas we have.
 VERSIONS = ("1.33", kubernetes_validate.latest_version())
-METADATA = ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")
+METADATA = ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16")
 GIB = 1024**3
 
 
@@ -50,6 +51,12 @@ def where(one: Container) -> str:
 def test_every_object_is_valid_to_the_last_field(variant: str, version: str) -> None:
     for thing in rendered(variant):
         kubernetes_validate.validate(thing, version, strict=True)
+
+
+def test_every_file_of_a_variant_is_used(variant: str) -> None:
+    text = (FOLDER / variant / "kustomization.yaml").read_text()
+    files = {path.name for path in (FOLDER / variant).iterdir() if path.is_file()}
+    assert {name for name in files if f"- {name}" not in text} == {"kustomization.yaml"}
 
 
 def test_nothing_is_bound_to_a_namespace_and_no_secret_is_in_the_manifests(variant: str) -> None:
