@@ -48,13 +48,20 @@ class Process:
     """One child process; what it says goes to a file. `start` may be called again after its end."""
 
     def __init__(
-        self, name: str, command: Sequence[str | Path], env: Mapping[str, str], folder: Path, *fds: int
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        env: Mapping[str, str],
+        folder: Path,
+        *fds: int,
+        own_group: bool = False,
     ) -> None:
         self.name = name
         self._command = command
         self._env = dict(env)
         self._said = folder / f"{name}.out"
         self._fds = fds
+        self._own_group = own_group
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -76,6 +83,7 @@ class Process:
                 stderr=out,
                 env=self._env,
                 pass_fds=self._fds,
+                start_new_session=self._own_group,
             )
 
     def signal(self, number: signal.Signals) -> None:
@@ -116,9 +124,9 @@ async def until(
                 if found is True or (not isinstance(found, bool) and await found):
                     return
                 await asyncio.sleep(POLL_S)
-    except TimeoutError:
+    except TimeoutError as error:
         said = what if isinstance(what, str) else what()
-        raise AssertionError(f"waited {deadline_s:g} s for {said}") from None
+        raise AssertionError(f"waited {deadline_s:g} s for {said}") from error
 
 
 class Fleet:
@@ -181,12 +189,18 @@ class Fleet:
     # --- processes
 
     def add(
-        self, name: str, *arguments: str | Path, wrapper: Sequence[str | Path] = (), fd: int = -1
+        self,
+        name: str,
+        *arguments: str | Path,
+        wrapper: Sequence[str | Path] = (),
+        fd: int = -1,
+        own_group: bool = False,
     ) -> Process:
         """A process of ours, not started yet. `wrapper`: a command that runs another one."""
         command = [*wrapper, sys.executable, "-m", *arguments]
         fds = (self._read_fd, fd) if fd >= 0 else (self._read_fd,)
-        found = self.processes[name] = Process(name, command, self._env, self.folder, *fds)
+        found = Process(name, command, self._env, self.folder, *fds, own_group=own_group)
+        self.processes[name] = found
         return found
 
     def role(self, name: str, *arguments: str, wrapper: Sequence[str | Path] = ()) -> Process:

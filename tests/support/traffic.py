@@ -60,7 +60,7 @@ class Traffic:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopping = True
+        self.stop()
         if error is not None:
             for task in self._tasks:
                 task.cancel()
@@ -77,6 +77,10 @@ class Traffic:
     def open(self) -> set[str]:
         """Markers of requests that have not ended."""
         return {asked.marker for asked in self.of("open")}
+
+    def stop(self) -> None:
+        """No client asks another request."""
+        self._stopping = True
 
     async def more(self, count: int, what: str) -> None:
         """Until `count` more requests were finished than now."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from support.journals import make_ids
 from support.signals import records
+from tidegate.estimator import engine, log_runner
 from tidegate.estimator.log_runner import LogRunner
 from tidegate.events.clock import SystemClock
 from tidegate.events.config import Routing
@@ -33,6 +36,9 @@ class Opened:
         self.log = log
         self.readers = self.writers = self.commits = 0
         self.failures = 2
+        self.turns = 2
+        """Turns of the loop that a commit needs."""
+        self.polls_in_commit = self.most_polls_in_a_commit = 0
 
     def open_log(self) -> EventLog:
         return _Handle(self)  # type: ignore[return-value]
@@ -68,6 +74,8 @@ class _Reader:
 
     async def poll(self, max_records: int = 5_000, timeout_s: float = 0.0) -> Sequence[Record]:
         self._polls += 1
+        if self._opened.commits:
+            self._opened.polls_in_commit += 1
         if self._polls == 2 and self._opened.failures:
             self._opened.failures -= 1
             raise LogUnavailable("gone")
@@ -86,11 +94,15 @@ class _Writer:
     async def commit(
         self, records: Sequence[Outgoing], positions: Mapping[TopicPartition, int] | None = None
     ) -> None:
-        self._opened.commits += 1
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        opened = self._opened
+        opened.commits += 1
+        for _ in range(opened.turns):
+            await asyncio.sleep(0)
         await self._inner.commit(records, positions)
-        self._opened.commits -= 1
+        opened.commits -= 1
+        if not opened.commits:
+            opened.most_polls_in_a_commit = max(opened.most_polls_in_a_commit, opened.polls_in_commit)
+            opened.polls_in_commit = 0
 
     async def close(self) -> None:
         assert self._opened.commits == 0, "closed during its own commit"
@@ -115,3 +127,23 @@ async def test_after_a_fault_of_the_log_nothing_stays_open_and_the_state_is_whol
     assert {key.decode() for key in newest if key.startswith(b"target:")} == {
         f"target:target-{n}" for n in range(5)
     }
+
+
+async def test_a_backlog_is_not_folded_past_a_commit_that_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (log_runner, engine):
+        monkeypatch.setattr(module, "MAX_UNCOMMITTED", 100)
+    monkeypatch.setattr(log_runner, "POLL_RECORDS", 50)
+    opened = Opened(MemoryEventLog(SystemClock()))
+    opened.failures, opened.turns = 0, 200
+    await opened.log.append(records(3_000, pools=5))
+    runner = LogRunner(opened.open_log, SystemClock(), make_ids(), lambda: ROUTING, Alarms(), 3_600)
+    stopping = asyncio.Event()
+    running = asyncio.ensure_future(runner.run(stopping.is_set))
+    async with asyncio.timeout(30):
+        while runner.engine is None or sum(s.position for s in runner.engine.shards.values()) < 3_000:
+            await asyncio.sleep(0)
+        stopping.set()
+        await running
+    assert opened.most_polls_in_a_commit <= 100 / 50

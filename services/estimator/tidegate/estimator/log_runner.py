@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from tidegate.estimator.engine import Alarms, Engine
+from tidegate.estimator.engine import MAX_UNCOMMITTED, Alarms, Engine
 from tidegate.events.clock import Clock
 from tidegate.events.config import Routing
 from tidegate.events.errors import AckUnknown, Fenced, LogUnavailable
@@ -78,8 +78,10 @@ class LogRunner:
                 if self._routing() is not engine.routing:
                     engine.configure(self._routing())
                 engine.take(await reader.poll(POLL_RECORDS, POLL_S))
-                if committing is not None and committing.done():
-                    committing.result()
+                # Folding a backlog leaves a commit few turns of the loop: without a bound it would pass its
+                # deadline, and the next engine would meet the same backlog again.
+                if committing is not None and (committing.done() or engine.uncommitted >= MAX_UNCOMMITTED):
+                    await committing
                     committing = None
                 if committing is None and engine.is_due():
                     committing = asyncio.ensure_future(engine.commit())

@@ -97,11 +97,15 @@ class Machine:
             min_in_sync=min(2, log.replication),
         )
 
+    def journal_dir(self, slot: str) -> Path:
+        """The journal of a slot."""
+        return self.data_dir / "journals" / slot
+
     async def open_journal(self, slot: str) -> Journal:
         """This process's own journal slot."""
         log = self.settings.log
         return await Journal.open(
-            self.data_dir / "journals" / slot,
+            self.journal_dir(slot),
             self.clock,
             self.ids,
             durability=self.settings.durability,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.events.config import GatewaySettings
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import Stopping
 from tidegate.runtime.sockets import bound
@@ -18,6 +19,12 @@ BACKOFF_MAX_S = 5.0
 STEADY_S = 10.0
 STOP_ORDER = ("gateway", "log", "estimator", "projector", "admin")
 STOP_GRACE_S = 40.0
+"""Besides what a gateway is configured to wait for its streams."""
+
+
+def stop_grace_s(role: str, gateway: GatewaySettings) -> float:
+    """How long a role may take to end after TERM before it is killed, seconds."""
+    return STOP_GRACE_S + (gateway.drain_delay_s + gateway.drain_grace_s if role == "gateway" else 0.0)
 
 
 class ChildSpec(msgspec.Struct, frozen=True):
@@ -79,7 +86,11 @@ class Child:
             *spec.arguments,
             stdin=asyncio.subprocess.DEVNULL,
             pass_fds=(self._parent_fd, *spec.fds),
+            # A Ctrl-C at the terminal is for us: children are ended in order, not all at once.
+            start_new_session=True,
         )
+        if self._stopping:  # it was asked to end while it was being started
+            self._process.terminate()
         return await self._process.wait()
 
     async def stop(self, grace_s: float) -> None:
@@ -145,7 +156,8 @@ class Supervisor:
 
     async def _stop_in_order(self) -> None:
         for role in STOP_ORDER:
-            stops = [child.stop(STOP_GRACE_S) for child in self.children if child.spec.role == role]
+            grace_s = stop_grace_s(role, self._machine.settings.gateway)
+            stops = [child.stop(grace_s) for child in self.children if child.spec.role == role]
             await asyncio.gather(*stops)
 
     def _write_state(self) -> None:

@@ -4,10 +4,11 @@ import asyncio
 import secrets
 import socket
 from importlib.metadata import version
+from pathlib import Path
 
 from tidegate.events.config import GatewaySettings
-from tidegate.events.errors import TidegateError
-from tidegate.events.journal.journal import Journal
+from tidegate.events.errors import JournalUnwritable, TidegateError
+from tidegate.events.journal.journal import Journal, read_position
 from tidegate.gateway.app import Dispatcher
 from tidegate.gateway.listener import GatewayServer, serve
 from tidegate.gateway.server_limits import ServerLimits
@@ -27,6 +28,9 @@ from tidegate.runtime.sockets import bound
 from tidegate.runtime.telemetry import logger
 
 CONFIG_CHECK_S = 0.25
+RELAY_WAIT_S = 5.0
+"""What the relay has not taken by then it takes later: the journal stays."""
+RELAY_POLL_S = 0.02
 
 
 class GatewayRole:
@@ -56,6 +60,7 @@ class GatewayRole:
                 switching = tasks.create_task(self._follow_config(worker, follower))
                 try:
                     await self._serve(worker, stopping)
+                    await wait_relayed(journal, machine.journal_dir(self._slot), RELAY_WAIT_S)
                 finally:
                     following.cancel()
                     serving.cancel()
@@ -123,6 +128,22 @@ class GatewayRole:
         server.announce_drain()
         await asyncio.sleep(self._machine.settings.gateway.drain_delay_s)
         stop.set()
+
+
+async def wait_relayed(journal: Journal, folder: Path, at_most_s: float) -> bool:
+    """Flush, then wait until the log holds the whole journal. False: not in time, or no relay was ever here."""
+    if read_position(folder) == 0:
+        return False
+    try:
+        async with asyncio.timeout(at_most_s):
+            journal.flush()
+            await journal.wait_synced(journal.committed_seq)
+            while read_position(folder) <= journal.committed_seq:  # noqa: ASYNC110 - another process moves it
+                await asyncio.sleep(RELAY_POLL_S)
+    except (TimeoutError, JournalUnwritable):
+        logger().warning("ended before the log has every event", count=journal.committed_seq)
+        return False
+    return True
 
 
 def limits_of(settings: GatewaySettings) -> ServerLimits:

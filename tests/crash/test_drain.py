@@ -1,0 +1,141 @@
+"""TERM: readiness off at once, streams to their ends, nothing unflushed; a second TERM ends it now, and what was
+open is settled by whoever owns the journal next."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.audit import (
+    billed,
+    check_bills,
+    check_nothing_is_lost,
+    check_settlements,
+    read_book,
+    sessions_of,
+)
+from support.fleet import Fleet, until
+from support.traffic import Asked, Traffic
+from tidegate.events.requests import RequestFinished
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+SLOW: dict[str, Any] = {"latency": {"ttft_ms": 5, "tokens_per_s": 20}, "faults": []}
+ROUTES = ("chat", "messages")
+
+
+class Open:
+    """Streams that have begun and go on."""
+
+    def __init__(self, traffic: Traffic, asking: list[asyncio.Task[Asked]]) -> None:
+        self.traffic = traffic
+        self._asking = asking
+
+    async def ended(self) -> list[Asked]:
+        return await asyncio.gather(*self._asking)
+
+
+async def open_streams(fleet: Fleet, count: int, output_tokens: int) -> Open:
+    """So many streams, each with some content at its client."""
+    traffic = Traffic(fleet.url, clients=0, output_tokens=output_tokens)
+    asking = [
+        asyncio.ensure_future(traffic.ask(Asked(f"open-{n}", ROUTES[n % 2], streamed=True)))
+        for n in range(count)
+    ]
+    await until(
+        lambda: sum(asked.content for asked in traffic.asked) == count,
+        lambda: f"{count} open streams; {traffic.summary()}",
+    )
+    return Open(traffic, asking)
+
+
+async def test_term_lets_fifty_streams_end_and_leaves_nothing_unflushed(tmp_path: Path) -> None:
+    async with Fleet(
+        tmp_path, gateway={"drain_delay_s": 0.5, "drain_grace_s": 60.0}, providers=SLOW
+    ) as fleet:
+        await fleet.start("log", "gateway")
+        gateway = fleet.processes["gateway"]
+        streams = await open_streams(fleet, 50, output_tokens=40)
+        gateway.signal(signal.SIGTERM)
+        await until(lambda: refuses(fleet), "readiness to go off")
+        assert len(streams.traffic.open) == 50, "readiness goes off before any stream has ended"
+        late = await streams.traffic.ask(Asked("late", "chat", streamed=True))
+        assert (late.fate, late.told) == ("failed", "503 draining")
+        ended = await streams.ended()
+        assert [asked.fate for asked in ended] == ["finished"] * 50
+        assert await gateway.ended() == 0, gateway.failure("did not end well")
+        assert fleet.unsent() == {}, "the gateway ends once the log holds its journal"
+        log = fleet.machine.open_log()
+        book = await read_book(log)
+        await log.close()
+        check_nothing_is_lost(book, {"gw-0": 50 * 6})
+        check_settlements(book, streams.traffic.asked)
+        check_bills(book, await billed(fleet), set())
+        finished = [event.data for event in book.events if isinstance(event.data, RequestFinished)]
+        assert [data.outcome for data in finished] == ["completed"] * 50
+        assert {settled.basis for (settled,) in book.settled.values()} == {"reported"}
+
+
+async def refuses(fleet: Fleet) -> bool:
+    return await fleet.status("gateway", "/readyz") == 503
+
+
+async def test_a_stream_longer_than_the_grace_ends_with_an_error_and_is_settled(tmp_path: Path) -> None:
+    async with Fleet(tmp_path, gateway={"drain_grace_s": 0.2}, providers=SLOW) as fleet:
+        await fleet.start("log", "gateway")
+        streams = await open_streams(fleet, 6, output_tokens=5_000)
+        fleet.processes["gateway"].signal(signal.SIGTERM)
+        ended = await streams.ended()
+        assert {(asked.fate, asked.told) for asked in ended} == {("failed", "in band draining")}
+        assert await fleet.processes["gateway"].ended() == 0
+        book = await settled_book(fleet)
+        check_settlements(book, ended)
+        assert {settled.outcome for (settled,) in book.settled.values()} == {"cancelled"}
+        check_bills(book, await billed(fleet), sessions_of(fleet, (asked.marker for asked in ended)))
+
+
+async def settled_book(fleet: Fleet) -> Any:
+    """The book once providers and relay have nothing left to do."""
+    await fleet.wait_idle_upstream()
+    await fleet.wait_relayed()
+    log = fleet.machine.open_log()
+    try:
+        return await read_book(log)
+    finally:
+        await log.close()
+
+
+@pytest.mark.parametrize("owner", ["gateway", "log"])
+async def test_a_second_term_ends_at_once_and_the_next_owner_settles_what_was_open(
+    tmp_path: Path, owner: str
+) -> None:
+    orphan_after_s = 0.3 if owner == "log" else 600.0
+    async with Fleet(
+        tmp_path, log={"orphan_after_s": orphan_after_s}, gateway={"drain_delay_s": 60.0}, providers=SLOW
+    ) as fleet:
+        await fleet.start("log", "gateway")
+        gateway = fleet.processes["gateway"]
+        streams = await open_streams(fleet, 10, output_tokens=5_000)
+        gateway.signal(signal.SIGTERM)
+        await until(lambda: refuses(fleet), "readiness to go off")
+        gateway.signal(signal.SIGTERM)
+        assert await gateway.ended(deadline_s=5) == 1
+        ended = await streams.ended()
+        assert {asked.fate for asked in ended} == {"unknown"}
+        if owner == "gateway":
+            await fleet.start("gateway")
+
+        async def all_settled() -> bool:
+            book = await settled_book(fleet)
+            return len(book.settled) == 10
+
+        await until(all_settled, "the next owner to settle")
+        book = await settled_book(fleet)
+        check_settlements(book, ended)
+        assert {settled.outcome for (settled,) in book.settled.values()} == {"orphaned"}
+        check_bills(book, await billed(fleet), sessions_of(fleet, (asked.marker for asked in ended)))
+        sources = {event.envelope.source.split("@")[0] for event in book.events}
+        assert ("drain" in sources) == (owner == "log")

@@ -1,0 +1,129 @@
+"""`tidegate serve`: a role that dies is started again, an end at the terminal is in order, and no role outlives
+its supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.audit import check_nothing_is_lost, check_settlements, read_book
+from support.fleet import ROLES, Fleet, Process, until
+from support.traffic import Asked, Traffic
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+
+class Served(Fleet):
+    """A fleet whose roles are started by `tidegate serve`."""
+
+    serve: Process
+
+    async def up(self) -> None:
+        """Start it and wait until it serves."""
+        self.serve = self.add("serve", "tidegate.runtime", "serve", "--config", self.config, own_group=True)
+        self.serve.start()
+        state = self.machine.run_dir / "serve.json"
+        await until(state.exists, lambda: self.serve.failure("to listen"))
+        self.port = json.loads(state.read_text())["tenant_port"]
+        await until(self._ready, lambda: self.serve.failure("to be ready"))
+
+    async def _ready(self) -> bool:
+        try:
+            async with httpx.AsyncClient(trust_env=False, timeout=2) as client:
+                answer = await client.get(f"http://127.0.0.1:{self.port}/readyz")
+        except httpx.HTTPError:
+            return False
+        return answer.status_code == 200 and len(self.pids()) == len(ROLES)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def pids(self) -> dict[str, int]:
+        """The process of each role, by what the kernel says of the supervisor's children."""
+        pid = self.serve.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        found = {}
+        for child in children:
+            command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if b"tidegate.runtime" in command:
+                found[command[command.index(b"tidegate.runtime") + 1].decode()] = int(child)
+        return found
+
+    async def gone(self, pids: Mapping[str, int]) -> None:
+        """Until none of these processes is there."""
+        await until(
+            lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.values()),
+            lambda: f"roles to end: {[role for role, pid in pids.items() if Path(f'/proc/{pid}').exists()]}",
+        )
+
+
+async def test_each_role_that_is_killed_is_started_again_and_requests_go_on(tmp_path: Path) -> None:
+    async with Served(tmp_path) as fleet:
+        await fleet.up()
+        async with Traffic(fleet.url) as traffic:
+            for role, pid in fleet.pids().items():
+                await traffic.more(2, f"before {role} is killed")
+                os.kill(pid, signal.SIGKILL)
+                await until(lambda role=role, pid=pid: fleet.pids().get(role, pid) != pid, f"another {role}")  # type: ignore[misc]
+            await traffic.more(5, "after the last kill")
+            assert set(fleet.pids()) == set(ROLES)
+        await ended_well(fleet, traffic.asked)
+
+
+async def ended_well(fleet: Served, asked: list[Asked]) -> None:
+    """TERM ends it in order, and everything is in the log."""
+    pids = fleet.pids()
+    fleet.serve.signal(signal.SIGTERM)
+    assert await fleet.serve.ended() == 0, fleet.serve.failure("did not end well")
+    await fleet.gone(pids)
+    await check_log(fleet, asked)
+
+
+async def check_log(fleet: Served, asked: list[Asked]) -> Any:
+    assert fleet.unsent() == {}
+    log = fleet.machine.open_log()
+    book = await read_book(log)
+    await log.close()
+    check_nothing_is_lost(book, {})
+    check_settlements(book, asked)
+    return book
+
+
+async def test_ctrl_c_lets_streams_end_and_then_ends_all_roles_in_order(tmp_path: Path) -> None:
+    slow = {"latency": {"ttft_ms": 5, "tokens_per_s": 20}, "faults": []}
+    async with Served(tmp_path, providers=slow) as fleet:
+        await fleet.up()
+        pids = fleet.pids()
+        traffic = Traffic(fleet.url, clients=0, output_tokens=30)
+        asking = [
+            asyncio.ensure_future(traffic.ask(Asked(f"c-{n}", "chat", streamed=True))) for n in range(5)
+        ]
+        await until(lambda: sum(asked.content for asked in traffic.asked) == 5, "five open streams")
+        os.killpg(fleet.serve.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+        assert {asked.fate for asked in await asyncio.gather(*asking)} == {"finished"}
+        assert await fleet.serve.ended() == 0, fleet.serve.failure("did not end well")
+        await fleet.gone(pids)
+        await check_log(fleet, traffic.asked)
+
+
+async def test_no_role_outlives_a_killed_supervisor_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    async with Served(tmp_path) as fleet:
+        await fleet.up()
+        pids = fleet.pids()
+        async with Traffic(fleet.url) as traffic:
+            await traffic.more(5, "before the supervisor is killed")
+            traffic.stop()
+            fleet.serve.kill()
+            await fleet.gone(pids)
+        (fleet.machine.run_dir / "serve.json").unlink()
+        await fleet.up()
+        await ended_well(fleet, traffic.asked)
