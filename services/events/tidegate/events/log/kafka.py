@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartiti
 from aiokafka.structs import RecordMetadata
 
 from tidegate.events.errors import AckUnknown, Fenced, LogUnavailable
-from tidegate.events.log.kafka_consumer import consumer_of, offsets_of, scan, start
+from tidegate.events.log.kafka_consumer import consumer_of, offsets_of, scan, start, stop
 from tidegate.events.log.kafka_producer import Entry, Session, batches_of, check_sizes
 from tidegate.events.log.kafka_reader import KafkaReader
 from tidegate.events.log.kafka_settings import KafkaSettings
@@ -97,7 +97,7 @@ class KafkaEventLog:
         if writer is not None:
             await writer.close()
         if query is not None:
-            await query.stop()
+            await stop(query)
 
     async def _append_plain(self, records: Sequence[Outgoing]) -> None:
         session = await self._idempotent_session()

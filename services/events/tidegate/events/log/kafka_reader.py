@@ -9,7 +9,7 @@ from aiokafka import TopicPartition as KafkaPlace
 from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError
 
 from tidegate.events.errors import LogCorrupt, LogUnavailable, Refused
-from tidegate.events.log.kafka_consumer import consumer_of, offsets_of, record_of, start
+from tidegate.events.log.kafka_consumer import consumer_of, offsets_of, record_of, start, stop
 from tidegate.events.log.kafka_settings import KafkaSettings
 from tidegate.events.log.kafka_silence import Silence
 from tidegate.events.log.kafka_topics import history_name
@@ -75,7 +75,7 @@ class KafkaReader:
         """Disconnect."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await consumer.stop()
+            await stop(consumer)
 
     async def _connected(self) -> AIOKafkaConsumer:
         if self._consumer is None:
