@@ -238,7 +238,6 @@ async def test_no_secret_and_no_text_stands_in_debug_logs_and_reprs(
         assert check(found, iter(places)) > 0
 
 
-@pytest.mark.xfail(reason="the provider's own words are shown to the client unchecked", strict=True)
 async def test_an_upstream_that_repeats_our_key_in_its_error_does_not_tell_the_client(tmp_path: Path) -> None:
     async with running_rig(tmp_path) as rig, httpx.AsyncClient(timeout=30, trust_env=False) as client:
         answer = await client.post(

@@ -122,3 +122,14 @@ def test_error_events_in_streams_are_classified_by_their_content() -> None:
 @given(st.integers(100, 599), st.binary(max_size=300))
 def test_any_bytes_get_a_cause_and_never_an_exception(status: int, body: bytes) -> None:
     assert len(classify_answer(status, {}, body, NOW).message) <= 512
+
+
+@given(st.integers(0, 700), st.booleans())
+def test_no_part_of_a_concealed_word_survives_the_cut(before: int, typed: bool) -> None:
+    key = "sk-live-0123456789abcdef"
+    words = "x" * before + key
+    answer = anthropic("rate_limit_error", words) if typed else words.encode()
+    shown = classify_answer(
+        429, {}, answer, NOW, conceal=lambda text: text.replace(key, "[credential]")
+    ).message
+    assert "sk-" not in shown

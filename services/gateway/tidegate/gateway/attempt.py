@@ -163,7 +163,11 @@ class Attempt:
         """An error status: read its body (bounded), classify, settle as unbilled."""
         body = await self._error_body(upstream)
         failure = taxonomy.classify_answer(
-            upstream.status, headers.as_text(upstream.headers), body, self.tools.clock.wall_ns()
+            upstream.status,
+            headers.as_text(upstream.headers),
+            body,
+            self.tools.clock.wall_ns(),
+            conceal=self.target.conceal,
         )
         self.settle(Ending(outcome="failed", billed=False))
         self.failed(failure)
@@ -193,7 +197,7 @@ class Attempt:
 
     def error_in_answer(self, data: Any, ending: Ending) -> Failure:
         """A typed error inside a 200: classify by content."""
-        failure = taxonomy.classify_event(data, self.tools.clock.wall_ns())
+        failure = taxonomy.classify_event(data, self.tools.clock.wall_ns(), conceal=self.target.conceal)
         self.settle(ending)
         self.failed(failure)
         return failure

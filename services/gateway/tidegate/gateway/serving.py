@@ -21,9 +21,22 @@ DEFAULT_RESERVE_TOKENS = 4_096
 class ServedTarget:
     """A target ready to be called."""
 
-    __slots__ = ("_prices", "config", "forwarded", "model_json", "partition", "pool", "prepared", "windows")
+    __slots__ = (
+        "_prices",
+        "_secret",
+        "config",
+        "forwarded",
+        "model_json",
+        "partition",
+        "pool",
+        "prepared",
+        "windows",
+    )
 
-    def __init__(self, config: Target, pool: Pool, prepared: PreparedTarget) -> None:
+    def __init__(
+        self, config: Target, pool: Pool, prepared: PreparedTarget, secret: str | None = None
+    ) -> None:
+        self._secret = secret
         self.config = config
         self.pool = pool
         self.prepared = prepared
@@ -45,6 +58,10 @@ class ServedTarget:
                 price = listed
         return price
 
+    def conceal(self, words: str) -> str:
+        """The provider's words without our credential, should it have repeated it."""
+        return words if self._secret is None else words.replace(self._secret, "[credential]")
+
     def reserve_tokens(self, asked: int | None) -> int:
         """Output tokens assumed when the usage stays unknown: the client's bound, else the model's."""
         bounds = [bound for bound in (asked, self.config.max_output_tokens) if bound is not None]
@@ -61,7 +78,10 @@ class Serving:
         self.routes: dict[RouteName, Route] = {route.name: route for route in routing.routes}
         self.targets: dict[TargetId, ServedTarget] = {
             target.id: ServedTarget(
-                target, routing.pool_of(target), _prepare(target, secrets.get(target.id), upstream)
+                target,
+                routing.pool_of(target),
+                _prepare(target, secrets.get(target.id), upstream),
+                secrets.get(target.id),
             )
             for target in routing.targets
         }

@@ -5,7 +5,7 @@ phase; then a text ladder over provider-authored, untyped bodies; else `unknown`
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -17,6 +17,8 @@ from tidegate.gateway import timing
 
 Confidence = Literal["high", "medium", "low"]
 MAX_EXCERPT = 512
+Conceal = Callable[[str], str]
+"""Takes what must not be shown (the target's credential) out of a provider's words, before they are cut."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +112,12 @@ _GATEWAY_STATUSES = frozenset({502, 503, 504, 529})
 
 
 def classify_answer(
-    status: int, headers: Mapping[str, str], body: bytes, now_ns: int, phase: Phase = "body"
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    now_ns: int,
+    phase: Phase = "body",
+    conceal: Conceal = str,
 ) -> Failure:
     """Cause of an error answer (status ≥ 400, or 200 with an error body)."""
     error = _error_object(body)
@@ -124,11 +131,11 @@ def classify_answer(
         status=status,
         retry_after_ms=timing.retry_after_ms(headers, now_ns),
         reset_at_ns=_reset(headers, error, message, now_ns),
-        message=message[:MAX_EXCERPT],
+        message=conceal(message)[:MAX_EXCERPT],
     )
 
 
-def classify_event(data: Any, now_ns: int, status: int = 200) -> Failure:
+def classify_event(data: Any, now_ns: int, status: int = 200, conceal: Conceal = str) -> Failure:
     """Cause of an error event inside a stream; `data` is its parsed JSON."""
     error = data.get("error") if isinstance(data, dict) else None
     error = error if isinstance(error, dict) else {}
@@ -141,7 +148,7 @@ def classify_event(data: Any, now_ns: int, status: int = 200) -> Failure:
         confidence=confidence,
         status=status,
         reset_at_ns=_reset({}, error, message, now_ns),
-        message=message[:MAX_EXCERPT],
+        message=conceal(message)[:MAX_EXCERPT],
     )
 
 
@@ -187,7 +194,7 @@ def _message_of(error: Mapping[str, Any], body: bytes) -> str:
     message = error.get("message")
     if isinstance(message, str):
         return message
-    return "" if error else body[: 4 * MAX_EXCERPT].decode("utf-8", "replace")
+    return "" if error else body.decode("utf-8", "replace")
 
 
 _SPENT_LIMITS = (
