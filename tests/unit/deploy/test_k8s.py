@@ -25,6 +25,7 @@ from support.manifests import (
 from tidegate.events.config import Settings
 from tidegate.gateway.server_limits import ServerLimits
 from tidegate.runtime.cli import app
+from tidegate.runtime.roles.gateway import RELAY_WAIT_S
 from tidegate.runtime.settings import parse_settings
 
 pytestmark = pytest.mark.parametrize("variant", VARIANTS)
@@ -208,7 +209,7 @@ def test_ports_are_those_of_the_config_all_the_way(variant: str) -> None:
 def test_a_pod_that_ends_is_given_the_time_its_drain_may_take(variant: str) -> None:
     gateway, limits = settings_of(variant).gateway, ServerLimits()
     (pod,) = (one.pod for one in workloads(variant) if one.name == "tidegate-gateway")
-    drain_s = gateway.drain_delay_s + gateway.drain_grace_s + limits.settle_grace_s
+    drain_s = gateway.drain_delay_s + gateway.drain_grace_s + limits.settle_grace_s + RELAY_WAIT_S
     relay_s = 20
     assert pod["terminationGracePeriodSeconds"] >= drain_s + relay_s
     readiness = container(variant, "tidegate-gateway", "gateway")["readinessProbe"]
