@@ -61,6 +61,7 @@ class JournalRelay:
         self._tail: JournalTail | None = None
         self._mark: SyncedMark | None = None
         self._position = _load_position(folder)
+        self._is_stored = True
         self._touched = set(self._position.touched)
         self.sent = 0
 
@@ -78,6 +79,8 @@ class JournalRelay:
         """Send one batch of synced rows; returns how many events. Raises Unavailable: call again later."""
         if self._tail is None or self._mark is None:
             self._tail, self._mark = JournalTail(self._folder), SyncedMark(self._folder)
+        if not self._is_stored:
+            self._store(self._position)
         synced = self._mark.read()
         if synced < self._position.position or synced == 0:
             return 0
@@ -89,11 +92,12 @@ class JournalRelay:
     async def _send(self, rows: list[Row]) -> int:
         records: list[Outgoing] = []
         touched, source, last_seq = set(self._touched), self._position.source, self._position.last_seq
+        closed = self._position.closed
         for row in rows:
             if row.source != source:
-                if source is not None and not self._position.closed:
+                if source is not None and not closed:
                     records += _closing(source, last_seq, touched, self._clock.wall_ns())
-                source, touched = row.source, set()
+                source, touched, closed = row.source, set(), False
             for frame in frames.unpack(row.frames):
                 records.append(Outgoing(TOPICS[frame.topic].name, frame.partition, frame.key, frame.value))
                 touched.add((frame.topic, frame.partition))
@@ -105,10 +109,15 @@ class JournalRelay:
         return len(records)
 
     def _store(self, position: Position) -> None:
-        aside = self._folder / (POSITION + ".new")
-        aside.write_bytes(msgspec.json.encode(position))
-        aside.replace(self._folder / POSITION)
         self._position = position
+        aside = self._folder / (POSITION + ".new")
+        try:
+            aside.write_bytes(msgspec.json.encode(position))
+            aside.replace(self._folder / POSITION)
+            self._is_stored = True
+        except OSError:
+            # A full disk. The relay goes on; were it started again, it would repeat what it has sent since.
+            self._is_stored = False
 
     async def drain_if_orphaned(self, *, at_once: bool = False) -> bool:
         """When the slot's owner is gone for the set time, settle what it left open and close its source.

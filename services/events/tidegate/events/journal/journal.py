@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -29,6 +29,15 @@ MAINTAIN_S = 0.1
 LOCK_TRIES = 25
 LOCK_RETRY_S = 0.02
 _SIGNALS = INDEX[SIGNALS.name]
+
+
+class _Closing(NamedTuple):
+    """A settlement on its way into the file, and the seq of its attempt's start."""
+
+    start_seq: int
+    partition: int
+    data: UsageSettled
+    context: Context
 
 
 class Journal:
@@ -58,7 +67,8 @@ class Journal:
         self._has_settlement = False
         self._first_seq = self._next_seq = store.next_seq
         self._open: dict[AttemptId, int] = {}
-        self._closing_now: dict[AttemptId, int] = {}
+        self._closing_now: dict[AttemptId, _Closing] = {}
+        self._owed: dict[AttemptId, _Closing] = {}
         self._batch = Batch()
         self._sync_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.committed_seq = store.next_seq - 1
@@ -133,7 +143,8 @@ class Journal:
         receipt = self._append(
             _SIGNALS, partition, frames.SETTLED, data.attempt, data, context, settlement_id(data.attempt)
         )
-        self._closing_now[data.attempt] = self._open.pop(data.attempt)
+        self._closing_now[data.attempt] = _Closing(self._open.pop(data.attempt), partition, data, context)
+        self._owed.pop(data.attempt, None)
         self._has_settlement = True
         return receipt
 
@@ -240,7 +251,9 @@ class Journal:
         # Nothing of the batch was stored, so its seqs are free again: they stay gap-free. Attempts that
         # began in it were never dialed; settlements in it did not happen, their attempts are open again.
         self._next_seq = self._first_seq
-        reopened = {attempt: seq for attempt, seq in self._closing_now.items() if seq < self._first_seq}
+        owed = {attempt: one for attempt, one in self._closing_now.items() if one.start_seq < self._first_seq}
+        self._owed |= owed
+        reopened = {attempt: one.start_seq for attempt, one in owed.items()}
         kept = {attempt: seq for attempt, seq in self._open.items() if seq < self._first_seq}
         self._open = dict(sorted((reopened | kept).items(), key=lambda item: item[1]))
         self._closing_now.clear()
@@ -278,15 +291,25 @@ class Journal:
         self._maintenance = self._loop.call_later(MAINTAIN_S, self._maintain)
         with contextlib.suppress(OSError):
             self._space.check()
+        if self._owed and self.refusing is None:
+            self._settle_owed()
         position = read_position(self._store.folder)
         mark = next(iter(self._open.values()), self._next_seq)
         with contextlib.suppress(JournalUnwritable):
             self._store.delete_below(min(mark, position))
 
+    def _settle_owed(self) -> None:
+        """Settle what could not be stored when it was due: it is known, the next owner could only estimate."""
+        owed, self._owed = self._owed, {}
+        for one in owed.values():
+            self.settle(one.partition, one.data, one.context)
+
     async def close(self) -> None:
         """Flush, sync, release the slot. Attempts still open are left for the next owner to settle."""
         if self._maintenance is not None:
             self._maintenance.cancel()
+        if self._broken is None:
+            self._settle_owed()
         self.flush()
         await self._loop.run_in_executor(None, self._sync.close)
         self._broken = self._broken or JournalUnwritable(f"journal {self._store.folder} is closed")

@@ -130,10 +130,13 @@ class SyncThread:
     def _checkpoint(self) -> None:
         # A second connection, because the loop's one would sync in the loop. It restarts the WAL only when
         # nobody reads; otherwise the next round does.
-        self._checkpointed_bytes = self._progress.written_bytes
+        written_bytes = self._progress.written_bytes
         connection = apsw.Connection(str(self._db_path))
         try:
             connection.set_busy_timeout(0)
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._checkpointed_bytes = written_bytes
+        except (apsw.FullError, apsw.IOError):
+            pass  # no room to copy to: everything is still in the WAL, whose syncs tell of their own faults
         finally:
             connection.close()

@@ -17,6 +17,7 @@ from tidegate.events.log.port import Record, TopicPartition
 _FETCH_WAIT_MS = 100
 _SCAN_WAIT_MS = 10
 _SCAN_DEADLINE_S = 120.0
+_START_END_S = 2.0
 
 
 def record_of(message: ConsumerRecord[bytes, bytes], where: TopicPartition) -> Record:
@@ -38,15 +39,27 @@ def consumer_of(
 
 
 async def start(consumer: AIOKafkaConsumer, deadline_s: float) -> None:
+    # Cancelled half-way, aiokafka forgets a connection it has just made: it ends its start, then we stop it.
+    starting = asyncio.ensure_future(consumer.start())
     try:
         async with asyncio.timeout(deadline_s):
-            await consumer.start()
+            await asyncio.shield(starting)
     except (KafkaError, TimeoutError) as error:
-        await stop(consumer)
+        await _abandon(consumer, starting)
         raise LogUnavailable(f"cannot reach Kafka: {error!r}") from error
     except BaseException:
-        await stop(consumer)
+        await _abandon(consumer, starting)
         raise
+
+
+async def _abandon(consumer: AIOKafkaConsumer, starting: "asyncio.Future[None]") -> None:
+    await asyncio.wait([starting], timeout=_START_END_S)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait([starting])
+    if not starting.cancelled():
+        starting.exception()  # seen: the caller was told, or has left
+    await stop(consumer)
 
 
 async def stop(consumer: AIOKafkaConsumer) -> None:
