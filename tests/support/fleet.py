@@ -152,6 +152,8 @@ class Fleet:
         self._sockets = {name: bound("127.0.0.1", 0) for name in ("gateway", "admin")}
         self._read_fd, self._write_fd = os.pipe()
         self.processes: dict[str, Process] = {}
+        self.hidden_journals: dict[str, Path] = {}
+        """Journals of slots that only the roles can open, and where the test finds their other files."""
         self.ports: dict[str, int] = {}
         self.machine: Machine
 
@@ -274,6 +276,12 @@ class Fleet:
     async def wait_relayed(self) -> None:
         """Until the log holds everything that stands in journals."""
         await until(lambda: not self.unsent(), lambda: f"the relay; unsent: {self.unsent()}")
+        for slot in self.hidden_journals:
+            await self._wait_hidden_relayed(slot)
+
+    async def _wait_hidden_relayed(self, slot: str) -> None:
+        committed = (await self.numbers(slot))["journal_committed_seq"]
+        await until(lambda: read_position(self.hidden_journals[slot]) > committed, f"the relay in {slot}")
 
     # --- the simulator
 

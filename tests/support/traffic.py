@@ -49,7 +49,7 @@ class Traffic:
         self._name = name
         self._numbers = itertools.count()
         self._stopping = False
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
         self._http = httpx.AsyncClient(trust_env=False, timeout=60, limits=httpx.Limits(max_connections=None))
         self.asked: list[Asked] = []
 
@@ -89,7 +89,7 @@ class Traffic:
         def reached() -> bool:
             for task in self._tasks:
                 if task.done():
-                    task.result()
+                    task.result()  # a client that failed by itself
             return len(self.of("finished")) >= goal
 
         await until(reached, lambda: f"{count} more finished requests {what}; so far {self.summary()}")
@@ -107,6 +107,26 @@ class Traffic:
             number = next(self._numbers)
             route, streamed = KINDS[number % len(KINDS)]
             await self.ask(Asked(f"{self._name}-{number}", route, streamed))
+
+    def begin(self, asked: Asked) -> asyncio.Task[Asked]:
+        """Ask it beside everything else."""
+        task = asyncio.ensure_future(self.ask(asked))
+        self._tasks.append(task)
+        return task
+
+    async def begin_streams(
+        self, count: int, name: str, routes: tuple[str, ...]
+    ) -> list[asyncio.Task[Asked]]:
+        """So many streams, each with some content at its client."""
+        tasks = [
+            self.begin(Asked(f"{name}-{n}", routes[n % len(routes)], streamed=True)) for n in range(count)
+        ]
+        begun = self.asked
+        await until(
+            lambda: sum(asked.content for asked in begun if asked.marker.startswith(f"{name}-")) == count,
+            lambda: f"{count} open streams; {self.summary()}",
+        )
+        return tasks
 
     async def ask(self, asked: Asked, **headers: str) -> Asked:
         """Ask it and note how it ended; never raises for what a gateway may do."""

@@ -12,6 +12,7 @@ from support.journals import CONTEXT, make_ids, open_journal, settled, started
 from tidegate.events import codec
 from tidegate.events.clock import ManualClock
 from tidegate.events.errors import AckUnknown, LogUnavailable
+from tidegate.events.journal.journal import read_position
 from tidegate.events.log.memory import MemoryEventLog
 from tidegate.events.log.port import Outgoing, TopicPartition
 from tidegate.events.partition import PARTITIONS
@@ -148,4 +149,37 @@ async def test_run_survives_an_outage_and_ends_with_nothing_left(tmp_path: Path)
         await relay.run(lambda: relay.sent() >= 24)
     assert relay.lag() == 0
     assert len({(source, seq) for _, source, seq in await signals_of(log)}) == 24
+    relay.close()
+
+
+async def test_a_position_that_cannot_be_stored_stops_nothing_and_is_stored_later(tmp_path: Path) -> None:
+    log = MemoryEventLog(ManualClock())
+    relay = Relay(tmp_path, log, ManualClock(), make_ids())
+    slot = tmp_path / "journals" / "gw-0"
+    await write_attempts(slot, 2)
+    (slot / "relay.json.new").mkdir()  # writing there fails, as on a full disk
+    assert await relay.step() == 4
+    assert await relay.step() == 0
+    assert read_position(slot) == 0
+    (slot / "relay.json.new").rmdir()
+    assert await relay.step() == 0
+    assert read_position(slot) == 5
+    assert [seq for _, _, seq in await signals_of(log)] == [1, 2, 3, 4]
+    relay.close()
+
+
+async def test_two_lives_sent_in_one_step_after_a_closed_one_are_told_apart(tmp_path: Path) -> None:
+    log = MemoryEventLog(ManualClock())
+    relay = Relay(tmp_path, log, ManualClock(), make_ids(), orphan_after_s=0)
+    slot = tmp_path / "journals" / "gw-0"
+    first = await write_attempts(slot, 1)
+    await relay.drain()
+    second = await write_attempts(slot, 1, start=1)
+    third = await write_attempts(slot, 1, start=2)
+    await relay.step()
+    closed = {source for kind, source, _ in await signals_of(log) if kind == "SourceClosed"}
+    assert closed == {first, second}
+    await relay.drain()
+    closed = {source for kind, source, _ in await signals_of(log) if kind == "SourceClosed"}
+    assert closed == {first, second, third}
     relay.close()

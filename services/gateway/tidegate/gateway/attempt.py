@@ -95,6 +95,7 @@ class Attempt:
             self._dialed = True
             return await self._send(body)
         except JournalUnwritable as error:
+            self._settled = True  # it never began
             raise GatewayError("journal_unwritable", "The gateway cannot record requests now.") from error
         except UpstreamError as error:
             return self.fault(error)
