@@ -36,10 +36,7 @@ CHECK = [
 ]
 TEST = [
     *CHECK,
-    Suite(
-        "unit, structure, contract",
-        [*COVERED, *NOT_NIGHTLY, "tests/unit", "tests/structure", "tests/contract"],
-    ),
+    Suite("unit, structure", [*COVERED, *NOT_NIGHTLY, "tests/unit", "tests/structure"]),
     Suite("coverage", [sys.executable, "tests/structure/every_file_is_covered.py"]),
     Suite("contract", [*PYTEST, *NOT_NIGHTLY, "tests/contract"]),
     Suite("security", [*PYTEST, *NOT_NIGHTLY, "tests/security"]),

@@ -16,7 +16,7 @@ from tidegate.gateway import asks, recorder, splice
 from tidegate.gateway.attempt import Cancelled
 from tidegate.gateway.chain import Chain
 from tidegate.gateway.credentials import Principal, presented_key
-from tidegate.gateway.errors import Code, GatewayError, render
+from tidegate.gateway.errors import GatewayError, render
 from tidegate.gateway.exchange import ClientGone, Exchange, Scope
 from tidegate.gateway.job import Job
 from tidegate.gateway.ports import Planner
@@ -120,10 +120,12 @@ class Worker:
         recorder.admitted(self.journal, job, endpoint, session.source)
 
     def _admit_load(self) -> None:
-        why = self.not_ready()
+        # Draining is no reason: until the listener closes, load balancers may not know yet and still send.
+        why = self.journal.refusing
         if why is not None:
-            code: Code = "draining" if self.draining else "journal_unwritable"
-            raise GatewayError(code, f"The gateway takes no requests now: {why}.", retry_after_s=1)
+            raise GatewayError(
+                "journal_unwritable", f"The gateway takes no requests now: {why}.", retry_after_s=1
+            )
         if self.tally.in_flight >= self.settings.max_in_flight:
             raise GatewayError("overloaded", "Too many requests are in flight.", retry_after_s=1)
 
