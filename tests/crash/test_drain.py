@@ -27,55 +27,32 @@ SLOW: dict[str, Any] = {"latency": {"ttft_ms": 5, "tokens_per_s": 20}, "faults":
 ROUTES = ("chat", "messages")
 
 
-class Open:
-    """Streams that have begun and go on."""
-
-    def __init__(self, traffic: Traffic, asking: list[asyncio.Task[Asked]]) -> None:
-        self.traffic = traffic
-        self._asking = asking
-
-    async def ended(self) -> list[Asked]:
-        return await asyncio.gather(*self._asking)
-
-
-async def open_streams(fleet: Fleet, count: int, output_tokens: int) -> Open:
-    """So many streams, each with some content at its client."""
-    traffic = Traffic(fleet.url, clients=0, output_tokens=output_tokens)
-    asking = [
-        asyncio.ensure_future(traffic.ask(Asked(f"open-{n}", ROUTES[n % 2], streamed=True)))
-        for n in range(count)
-    ]
-    await until(
-        lambda: sum(asked.content for asked in traffic.asked) == count,
-        lambda: f"{count} open streams; {traffic.summary()}",
-    )
-    return Open(traffic, asking)
-
-
 async def test_term_lets_fifty_streams_end_and_leaves_nothing_unflushed(tmp_path: Path) -> None:
-    async with Fleet(
-        tmp_path, gateway={"drain_delay_s": 0.5, "drain_grace_s": 60.0}, providers=SLOW
-    ) as fleet:
+    settings = {"drain_delay_s": 5.0, "drain_grace_s": 60.0}
+    async with (
+        Fleet(tmp_path, gateway=settings, providers=SLOW) as fleet,
+        Traffic(fleet.url, 0, 40) as traffic,
+    ):
         await fleet.start("log", "gateway")
         gateway = fleet.processes["gateway"]
-        streams = await open_streams(fleet, 50, output_tokens=40)
+        streams = await traffic.begin_streams(50, "open", ROUTES)
         gateway.signal(signal.SIGTERM)
         await until(lambda: refuses(fleet), "readiness to go off")
-        assert len(streams.traffic.open) == 50, "readiness goes off before any stream has ended"
-        late = await streams.traffic.ask(Asked("late", "chat", streamed=True))
-        assert (late.fate, late.told) == ("failed", "503 draining")
-        ended = await streams.ended()
+        assert len(traffic.open) == 50, "readiness goes off before any stream has ended"
+        late = await traffic.ask(Asked("late", "chat", streamed=True))
+        assert late.fate == "finished", "until the listener closes, who does not know yet is served"
+        ended = await asyncio.gather(*streams)
         assert [asked.fate for asked in ended] == ["finished"] * 50
         assert await gateway.ended() == 0, gateway.failure("did not end well")
         assert fleet.unsent() == {}, "the gateway ends once the log holds its journal"
         log = fleet.machine.open_log()
         book = await read_book(log)
         await log.close()
-        check_nothing_is_lost(book, {"gw-0": 50 * 6})
-        check_settlements(book, streams.traffic.asked)
+        check_nothing_is_lost(book, {"gw-0": 51 * 6})
+        check_settlements(book, traffic.asked)
         check_bills(book, await billed(fleet), set())
         finished = [event.data for event in book.events if isinstance(event.data, RequestFinished)]
-        assert [data.outcome for data in finished] == ["completed"] * 50
+        assert [data.outcome for data in finished] == ["completed"] * 51
         assert {settled.basis for (settled,) in book.settled.values()} == {"reported"}
 
 
@@ -84,11 +61,15 @@ async def refuses(fleet: Fleet) -> bool:
 
 
 async def test_a_stream_longer_than_the_grace_ends_with_an_error_and_is_settled(tmp_path: Path) -> None:
-    async with Fleet(tmp_path, gateway={"drain_grace_s": 0.2}, providers=SLOW) as fleet:
+    settings = {"drain_grace_s": 0.2}
+    async with (
+        Fleet(tmp_path, gateway=settings, providers=SLOW) as fleet,
+        Traffic(fleet.url, 0, 5_000) as traffic,
+    ):
         await fleet.start("log", "gateway")
-        streams = await open_streams(fleet, 6, output_tokens=5_000)
+        streams = await traffic.begin_streams(6, "open", ROUTES)
         fleet.processes["gateway"].signal(signal.SIGTERM)
-        ended = await streams.ended()
+        ended = await asyncio.gather(*streams)
         assert {(asked.fate, asked.told) for asked in ended} == {("failed", "in band draining")}
         assert await fleet.processes["gateway"].ended() == 0
         book = await settled_book(fleet)
@@ -113,17 +94,19 @@ async def test_a_second_term_ends_at_once_and_the_next_owner_settles_what_was_op
     tmp_path: Path, owner: str
 ) -> None:
     orphan_after_s = 0.3 if owner == "log" else 600.0
-    async with Fleet(
-        tmp_path, log={"orphan_after_s": orphan_after_s}, gateway={"drain_delay_s": 60.0}, providers=SLOW
-    ) as fleet:
+    log, settings = {"orphan_after_s": orphan_after_s}, {"drain_delay_s": 60.0}
+    async with (
+        Fleet(tmp_path, log=log, gateway=settings, providers=SLOW) as fleet,
+        Traffic(fleet.url, 0, 5_000) as traffic,
+    ):
         await fleet.start("log", "gateway")
         gateway = fleet.processes["gateway"]
-        streams = await open_streams(fleet, 10, output_tokens=5_000)
+        streams = await traffic.begin_streams(10, "open", ROUTES)
         gateway.signal(signal.SIGTERM)
         await until(lambda: refuses(fleet), "readiness to go off")
         gateway.signal(signal.SIGTERM)
         assert await gateway.ended(deadline_s=5) == 1
-        ended = await streams.ended()
+        ended = await asyncio.gather(*streams)
         assert {asked.fate for asked in ended} == {"unknown"}
         if owner == "gateway":
             await fleet.start("gateway")
