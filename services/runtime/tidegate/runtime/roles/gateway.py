@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tidegate.events.config import GatewaySettings
-from tidegate.events.errors import JournalUnwritable, TidegateError
+from tidegate.events.errors import Broken, JournalUnwritable, TidegateError
 from tidegate.events.journal.journal import Journal, read_position
 from tidegate.gateway.app import Dispatcher
 from tidegate.gateway.listener import GatewayServer, serve
@@ -28,6 +28,7 @@ from tidegate.runtime.sockets import bound
 from tidegate.runtime.telemetry import logger
 
 CONFIG_CHECK_S = 0.25
+DAMAGED_RETRY_S = 5.0
 RELAY_WAIT_S = 5.0
 """What the relay has not taken by then it takes later: the journal stays."""
 RELAY_POLL_S = 0.02
@@ -53,7 +54,7 @@ class GatewayRole:
             follower = Follower(log, machine.settings.routing(), overlay, machine.clock)
             worker = self._worker(journal, upstream, overlay, follower)
             async with asyncio.TaskGroup() as tasks:
-                following = tasks.create_task(follower.run())
+                following = tasks.create_task(follow(follower))
                 metrics = MetricsServer(machine.run_dir, self._slot, lambda: numbers_of(worker, follower))
                 serving = tasks.create_task(metrics.run())
                 switch = tasks.create_task(LocalSwitch(machine, self._slot, follower).run())
@@ -128,6 +129,16 @@ class GatewayRole:
         server.announce_drain()
         await asyncio.sleep(self._machine.settings.gateway.drain_delay_s)
         stop.set()
+
+
+async def follow(follower: Follower) -> None:
+    """Follow until cancelled. A damaged log ends no request: the last view stays in force, and its age shows."""
+    while True:
+        try:
+            await follower.run()
+        except Broken as error:
+            logger().error("the log cannot be followed", code=error.code, why=str(error))
+            await asyncio.sleep(DAMAGED_RETRY_S)
 
 
 async def wait_relayed(journal: Journal, folder: Path, at_most_s: float) -> bool:
