@@ -52,6 +52,7 @@ class Traffic:
         self._tasks: list[asyncio.Task[Any]] = []
         self._http = httpx.AsyncClient(trust_env=False, timeout=60, limits=httpx.Limits(max_connections=None))
         self.asked: list[Asked] = []
+        self._finished: asyncio.Future[Asked] | None = None
 
     async def __aenter__(self) -> Self:
         self._tasks = [asyncio.ensure_future(self._client()) for _ in range(self._clients)]
@@ -94,6 +95,12 @@ class Traffic:
 
         await until(reached, lambda: f"{count} more finished requests {what}; so far {self.summary()}")
 
+    async def next_finished(self) -> Asked:
+        """The next stream that has its terminal marker, at the moment its client has it."""
+        self._finished = asyncio.get_running_loop().create_future()
+        async with asyncio.timeout(60):
+            return await self._finished
+
     def summary(self) -> dict[str, int]:
         """How many ended in which way."""
         found: dict[str, int] = {}
@@ -128,6 +135,10 @@ class Traffic:
         )
         return tasks
 
+    def _tell(self, asked: Asked) -> None:
+        if self._finished is not None and not self._finished.done():
+            self._finished.set_result(asked)
+
     async def ask(self, asked: Asked, **headers: str) -> Asked:
         """Ask it and note how it ended; never raises for what a gateway may do."""
         self.asked.append(asked)
@@ -153,10 +164,17 @@ class Traffic:
                 async for part in answer.aiter_bytes():
                     parts.append(part)
                     asked.content = True
+                    if streamed_to_its_end(part):
+                        self._tell(asked)
                 _judge(asked, answer.status_code, b"".join(parts))
         except httpx.HTTPError as error:
             asked.fate, asked.told = "unknown", repr(error)
         return asked
+
+
+def streamed_to_its_end(part: bytes) -> bool:
+    """Whether a stream's terminal marker is in these bytes."""
+    return b"data: [DONE]\n\n" in part or b"event: message_stop\n" in part
 
 
 def _judge(asked: Asked, status: int, body: bytes) -> None:
@@ -165,7 +183,7 @@ def _judge(asked: Asked, status: int, body: bytes) -> None:
     elif not asked.streamed:
         json.loads(body)
         asked.fate = "finished"
-    elif b"data: [DONE]\n\n" in body or b"event: message_stop\n" in body:
+    elif streamed_to_its_end(body):
         asked.fate = "finished"
     elif b'"error"' in body:
         asked.fate, asked.told = "failed", f"in band {_code(body.rpartition(b'data: ')[2])}"
