@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,25 +12,20 @@ import msgspec
 from support.fleet import HIDING, Fleet, until
 from support.log_reading import read_all
 from support.traffic import Asked, Traffic
-from tidegate.analytics.bills import Bill, BillLine, Correction
 from tidegate.analytics.client import SocketSource
 from tidegate.analytics.errors import QueryUnavailable
 from tidegate.analytics.ledger import read_ledger
-from tidegate.analytics.reconcile import Reconciliation, reconcile
 from tidegate.estimator.engine import MarksRow
 from tidegate.estimator.fold import Signal, fold
 from tidegate.estimator.state import Row, State
 from tidegate.events import codec
 from tidegate.events.config import Routing
 from tidegate.events.envelope import Envelope
-from tidegate.events.journal.receipt import Context
 from tidegate.events.log.port import EventLog, Record, TopicPartition
-from tidegate.events.money import Tokens
 from tidegate.events.partition import PARTITIONS, partition_of
 from tidegate.events.quota import duration_ns
 from tidegate.events.signals import AttemptStarted, UsageSettled
 from tidegate.events.topics import DEADLETTER, REQUESTS, SIGNALS, SPEND, STATE
-from tidegate.events.types import TargetId
 from tidegate.gateway.session import find_session
 
 RELAYED = (REQUESTS, SIGNALS, SPEND, DEADLETTER)
@@ -175,65 +170,11 @@ def sessions_of(fleet: Fleet, markers: Iterable[str]) -> set[str]:
     }
 
 
-class _Bills:
-    """The providers' invoices; nothing is in flight there any more, so they are complete."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    async def fetch(self) -> Sequence[Bill]:
-        return [await self._bill(provider) for provider in self._fleet.ports]
-
-    async def _bill(self, provider: str) -> Bill:
-        complete_until_ns = self._fleet.machine.clock.wall_ns()
-        lines = (await self._fleet.sim(provider, "invoice"))["lines"]
-        return Bill(
-            provider=provider,
-            targets=frozenset({TargetId(provider)}),
-            lines=tuple(
-                BillLine(
-                    attempt=line["attempt"],
-                    provider=provider,
-                    tokens=msgspec.convert(line["tokens"], Tokens),
-                    cost_nanousd=line["cost_nanousd"],
-                )
-                for line in lines
-            ),
-            complete_until_ns=complete_until_ns,
-        )
-
-
-class _Recorder:
-    """Corrections on their way into the log: a journal slot of their own, then the relay."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    async def record(self, corrections: Sequence[Correction]) -> None:
-        journal = await self._fleet.machine.open_journal("reconcile")
-        try:
-            for one in corrections:
-                context = Context(tenant=one.tenant, request=one.request, session=one.session)
-                data = one.data
-                journal.record(SIGNALS, partition_of(data.pool), data.attempt, data, context)
-            journal.flush()
-            await journal.wait_synced(journal.committed_seq)
-            await self._fleet.wait_relayed()
-        finally:
-            await journal.close()
-
-
-async def reconciled(fleet: Fleet, log: EventLog, bills: Billed) -> Reconciliation:
-    """Reconcile; afterwards the ledger equals the bills attempt by attempt, and a second run finds nothing."""
-    source, recorder = _Bills(fleet), _Recorder(fleet)
-    first = await reconcile(log, source, recorder)
-    second = await reconcile(log, source, recorder)
-    assert second.corrections == ()
-    assert second.is_balanced
-    assert second.missing == ()
+async def reconciled(fleet: Fleet, log: EventLog, bills: Billed) -> None:
+    """`tidegate reconcile`; afterwards the ledger equals the bills, attempt by attempt."""
+    await fleet.command("reconcile")
     for attempt, entry in (await read_ledger(log)).entries.items():
         assert entry.ledger_nanousd == bills.nanousd.get(attempt, 0), entry
-    return first
 
 
 # --- the estimator
@@ -341,9 +282,7 @@ async def check_read_model(fleet: Fleet, log: EventLog, bills: Billed) -> None:
 
     await until(caught_up, "the projector to catch up")
     assert answer == [[sum(bills.nanousd.values()), len(await _attempts(log))]]
-    rebuild = fleet.add("rebuild", "tidegate.runtime", "rebuild", "--config", fleet.config)
-    rebuild.start()
-    assert await rebuild.ended() == 0, rebuild.failure("found different rows")
+    await fleet.command("rebuild")
 
 
 _LEDGER = "SELECT CAST(sum(ledger_nanousd) AS BIGINT), count(*) FROM v_ledger"

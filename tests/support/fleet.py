@@ -216,6 +216,12 @@ class Fleet:
             common += ["--slot", "gw-0"]
         return self.add(name, "tidegate.runtime", name, *common, *arguments, wrapper=wrapper, fd=fd)
 
+    async def command(self, name: str) -> None:
+        """Run `tidegate <name>`; fails unless it ends well."""
+        process = self.add(name, "tidegate.runtime", name, "--config", self.config)
+        process.start()
+        assert await process.ended() == 0, process.failure("did not end well")
+
     async def start(self, *roles: str) -> None:
         """Start roles together and wait until each is ready."""
         for name in roles:
@@ -285,11 +291,11 @@ class Fleet:
 
     # --- the simulator
 
-    async def sim(self, provider: str, path: str, put: Any = None) -> Any:
+    async def sim(self, provider: str, path: str) -> Any:
         """A provider's own answer under `/_sim/`."""
         url = f"http://127.0.0.1:{self.ports[provider]}/_sim/{path}"
         async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
-            answer = await (client.get(url) if put is None else client.put(url, json=put))
+            answer = await client.get(url)
             answer.raise_for_status()
             return answer.json()
 

@@ -50,8 +50,10 @@ class Killer:
     async def audit(self) -> Book:
         """Every promise, after the load has ended."""
         book = await audit(self.fleet, self.traffic, self.at_kills, self.durable)
+        settlements = [settled for (settled,) in book.settled.values()]
+        assert {settled.basis for settled in settlements} == {"reported", "none", "estimated"}
         if "gateway" in self.history:
-            outcomes = {settled.outcome for (settled,) in book.settled.values()}
+            outcomes = {settled.outcome for settled in settlements}
             assert "orphaned" in outcomes, "no kill met an attempt"
         return book
 
