@@ -160,7 +160,7 @@ def _wait_busy(earlier_calls: int) -> bool:
 
 def _configure(connection: apsw.Connection, path: Path) -> None:
     connection.pragma("page_size", _PAGE_BYTES)
-    mode = connection.pragma("journal_mode", "WAL")
+    mode = _switch_to_wal(connection)
     connection.pragma("synchronous", "FULL")
     connection.pragma("fullfsync", 1)  # macOS: through the drive's cache
     connection.pragma("journal_size_limit", _WAL_LIMIT_BYTES)
@@ -170,6 +170,20 @@ def _configure(connection: apsw.Connection, path: Path) -> None:
         raise LogUnavailable(
             f"{path}: journal_mode is {mode} and synchronous {synchronous}, not WAL and FULL"
         )
+
+
+def _switch_to_wal(connection: apsw.Connection) -> object:
+    """The journal mode after the switch. Raises apsw.BusyError when another process never lets go."""
+    # SQLite asks no busy handler where a read lock becomes an exclusive one, as in this switch: two processes
+    # that create the file at the same moment would fail each other.
+    calls = 0
+    while True:
+        try:
+            return connection.pragma("journal_mode", "WAL")
+        except apsw.BusyError:
+            if not _wait_busy(calls):
+                raise
+            calls += 1
 
 
 def _create(connection: apsw.Connection, path: Path) -> None:
