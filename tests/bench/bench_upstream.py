@@ -85,16 +85,16 @@ async def _run(label: str, requests: int) -> None:
     upstream = Upstream(OriginPolicy(allow_private=True))
     target = upstream.prepare(url, HEADERS)
     deadlines = Deadlines()
-    attempt = (b"x-tidegate-attempt-id", b"att_01HZZZZZZZZZZZZZZZZZZZZZZZ")
+    attempt = b"x-tidegate-attempt-id: att_01HZZZZZZZZZZZZZZZZZZZZZZZ\r\n"
     _, bare = await loop.create_connection(_Bare, "127.0.0.1", port)
-    whole = target.head.render(BODY, (attempt,))
+    whole = target.head.render(BODY, attempt)
     client = httpx.AsyncClient(transport=upstream)
 
     async def floor() -> None:
         await bare.call(whole)
 
     async def direct() -> None:
-        exchange = await upstream.send(target, BODY, (attempt,), deadlines, 600.0)
+        exchange = await upstream.send(target, BODY, attempt, deadlines, 600.0)
         while await exchange.read():
             pass
 

@@ -218,7 +218,7 @@ async def test_seen_content_ends_the_first_token_deadline() -> None:
         await peer.send(b"ol")
 
     async with RawServer(script) as server, client() as upstream:
-        exchange = await upstream.send(upstream.prepare(server.url), b"", (), Deadlines(first_token_s=0.05))
+        exchange = await upstream.send(upstream.prepare(server.url), b"", b"", Deadlines(first_token_s=0.05))
         assert await exchange.read() == b"co"
         assert exchange.phase == "first_byte"
         exchange.first_token_seen()

@@ -290,7 +290,7 @@ async def test_a_pause_stops_reading_and_every_deadline() -> None:
 
     tight = Deadlines(idle_s=0.05, first_token_s=0.05)
     async with RawServer(script) as server, client() as upstream:
-        exchange = await upstream.send(upstream.prepare(server.url), b"", (), tight, 0.2)
+        exchange = await upstream.send(upstream.prepare(server.url), b"", b"", tight, 0.2)
         assert await exchange.read() == b"co"
         exchange.pause()
         may_go_on.set()
@@ -303,7 +303,7 @@ async def test_a_pause_stops_reading_and_every_deadline() -> None:
 @on_both_loops
 async def test_deadlines_run_on_after_a_pause() -> None:
     async with RawServer(stalled_after(OK + b"content-length: 4\r\n\r\nco")) as server, client() as upstream:
-        exchange = await upstream.send(upstream.prepare(server.url), b"", (), Deadlines(idle_s=0.05))
+        exchange = await upstream.send(upstream.prepare(server.url), b"", b"", Deadlines(idle_s=0.05))
         assert await exchange.read() == b"co"
         exchange.pause()
         exchange.resume()

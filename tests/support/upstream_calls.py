@@ -55,7 +55,7 @@ async def call(
     upstream: Upstream, url: str, body: bytes = b"{}", deadlines: Deadlines = PATIENT, total_s: float = 60.0
 ) -> tuple[int, bytes]:
     """One POST, read to its end."""
-    exchange = await upstream.send(upstream.prepare(url), body, (), deadlines, total_s)
+    exchange = await upstream.send(upstream.prepare(url), body, b"", deadlines, total_s)
     return exchange.status, await read_all(exchange)
 
 

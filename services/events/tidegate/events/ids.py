@@ -6,13 +6,8 @@ from collections.abc import Callable
 from tidegate.events.clock import Clock
 from tidegate.events.types import AttemptId, EventId, SourceId
 
-_TAIL_BITS = 64
-_TAIL_CHARS = _TAIL_BITS // 4
-_TAILS = 64
-# The same two bits of every tail are the variant, 0b10; for all tails of a refill at once.
-_ONE_PER_TAIL = sum(1 << (_TAIL_BITS * tail) for tail in range(_TAILS))
-_RANDOM_BITS = _ONE_PER_TAIL * ((1 << 62) - 1)
-_VARIANTS = _ONE_PER_TAIL * (0x2 << 62)
+_RANDOM_BITS = 62
+_VARIANT = 0b10 << _RANDOM_BITS
 _COUNTS = tuple(f"{count:03x}-" for count in range(1 << 12))
 
 
@@ -26,18 +21,18 @@ class IdSource:
     """Makes ids that sort by creation, also within a millisecond and when the wall clock goes back.
 
     The 12 bits after the version count within a millisecond; when they overflow the time part runs ahead.
-    `random_bits(n)` gives n random bits; it is asked for many ids' worth at once.
+    The 62 random bits are drawn once per millisecond of the time part: time and count already tell the ids of
+    one source apart, the random bits those of two. `random_bits(n)` gives n random bits.
     """
 
-    __slots__ = ("_bits", "_prefix", "_prefix_ms", "_tails", "_tick", "_wall_ns")
+    __slots__ = ("_bits", "_count", "_ms", "_prefix", "_tail", "_wall_ns")
 
     def __init__(self, clock: Clock, random_bits: Callable[[int], int]) -> None:
         self._wall_ns = clock.wall_ns
         self._bits = random_bits
-        self._tick = 0
-        self._prefix_ms = -1
-        self._prefix = ""
-        self._tails: list[str] = []
+        self._ms = -1
+        self._count = 0
+        self._prefix = self._tail = ""
 
     def next(self) -> str:
         """A new id, greater than every earlier one of this source."""
@@ -45,25 +40,20 @@ class IdSource:
 
     def next_at(self, now_ns: int) -> str:
         """As `next`, for a caller that has just read the wall clock itself."""
-        tick = (now_ns // 1_000_000) << 12
-        if tick <= self._tick:
-            tick = self._tick + 1
-        self._tick = tick
-        if not self._tails:
-            self._tails = self._refill()
-        at_ms = tick >> 12
-        if at_ms != self._prefix_ms:
-            text = f"{at_ms:012x}"
-            self._prefix_ms, self._prefix = at_ms, f"{text[:8]}-{text[8:]}-7"
-        return self._prefix + _COUNTS[tick & 0xFFF] + self._tails.pop()
+        at_ms = now_ns // 1_000_000
+        if at_ms > self._ms:
+            self._enter(at_ms)
+        count = self._count
+        if count == len(_COUNTS):
+            self._enter(self._ms + 1)
+            count = 0
+        self._count = count + 1
+        return self._prefix + _COUNTS[count] + self._tail
 
-    def _refill(self) -> list[str]:
-        bits = self._bits(_TAIL_BITS * _TAILS) & _RANDOM_BITS | _VARIANTS
-        text = f"{bits:x}"  # never shorter: the first tail's variant has the highest bit set
-        return [
-            f"{text[at : at + 4]}-{text[at + 4 : at + _TAIL_CHARS]}"
-            for at in range(0, len(text), _TAIL_CHARS)
-        ]
+    def _enter(self, at_ms: int) -> None:
+        time, random = f"{at_ms:012x}", f"{self._bits(_RANDOM_BITS) | _VARIANT:016x}"
+        self._ms, self._count = at_ms, 0
+        self._prefix, self._tail = f"{time[:8]}-{time[8:]}-7", f"{random[:4]}-{random[4:]}"
 
     def source(self, slot: str) -> SourceId:
         """Name of one process lifetime of one writer: slot + an id new at every start."""

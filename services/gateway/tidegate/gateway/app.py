@@ -26,7 +26,7 @@ class Dispatcher:
             path = scope["path"]
             dialect = _MODEL_ENDPOINTS.get(path)
             if dialect is not None:
-                await self._worker.handle(exchange_of(scope), scope, dialect, path)
+                await self._worker.handle(exchange_of(scope), dialect, path)
                 return
         await self._rest(scope, receive, send)
 
@@ -53,7 +53,7 @@ def build_rest(worker: Worker) -> Any:
     @app.get("/v1/models")
     async def models(request: Request) -> Response:
         try:
-            principal = worker.identify(request.headers.raw)
+            principal = worker.caller_of(exchange_of(request.scope).head).principal
         except GatewayError as error:
             return _failed(error, _dialect_of(request))
         routes = [route for route in worker.serving.routes.values() if principal.may_use(route.name)]

@@ -114,7 +114,8 @@ class Attempt:
             return await self.tools.upstream.send(
                 self.target.prepared,
                 body,
-                headers.request_headers(self.target.forwarded, job.headers, self.started.attempt),
+                b"%b: %b\r\n%b"
+                % (headers.ATTEMPT, self.started.attempt.encode(), job.caller.lines_for(self.target)),
                 self.target.config.deadlines,
                 max(0.001, job.remaining_s()),
             )

@@ -8,13 +8,14 @@ import asyncio
 import logging
 import re
 import traceback
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Literal, Protocol, cast
 
 from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from tidegate.gateway import refusals
+from tidegate.gateway.request_head import RequestHead
 
 Reason = Literal["client_gone", "client_slow", "client_fault", "server_fault", "draining", "shutdown"]
 """Why a request is cancelled from below: connection lost; client took no byte for too long; client broke the
@@ -58,7 +59,7 @@ class Connection(Protocol):
     def abort(self, reason: Reason) -> None: ...
 
 
-def exchange_of(scope: Scope) -> "Exchange":
+def exchange_of(scope: MutableMapping[str, Any]) -> "Exchange":
     """The exchange behind an ASGI scope of this server."""
     return cast("Exchange", scope["extensions"][EXTENSION])
 
@@ -84,18 +85,20 @@ class Exchange:
         "answered",
         "body_complete",
         "gone",
+        "head",
         "keep_alive",
         "started",
         "task",
     )
 
     def __init__(
-        self, connection: Connection, *, head_only: bool, version_10: bool, keep_alive: bool, expect: bool
+        self, connection: Connection, head: RequestHead, *, version_10: bool, keep_alive: bool
     ) -> None:
+        self.head = head
         self._connection = connection
-        self._head_only = head_only
+        self._head_only = head.method == "HEAD"
         self._version_10 = version_10
-        self._expect_continue = expect
+        self._expect_continue = head.expect_continue
         self._chunks: list[bytes] = []
         self._unread = 0
         self._wants_all = False

@@ -23,9 +23,9 @@ def forwarded_names(dialect: Dialect, extra: Iterable[str]) -> tuple[bytes, ...]
     return _REQUEST[dialect] + tuple(name.encode() for name in extra)
 
 
-def request_headers(names: Iterable[bytes], client: Mapping[bytes, bytes], attempt: str) -> list[Header]:
-    """Per-request headers of one attempt: our attempt id and what the allow-list lets through."""
-    headers: list[Header] = [(ATTEMPT, attempt.encode())]
+def forwarded_headers(names: Iterable[bytes], client: Mapping[bytes, bytes]) -> list[Header]:
+    """What the allow-list lets through of a client's headers."""
+    headers: list[Header] = []
     for name in names:
         value = client.get(name)
         if value is not None:

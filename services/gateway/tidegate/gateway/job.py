@@ -9,10 +9,9 @@ from tidegate.events.decision import Ask, DecisionMade
 from tidegate.events.journal.receipt import Context
 from tidegate.events.types import Dialect, TargetId
 from tidegate.gateway.asks import Body
-from tidegate.gateway.credentials import Principal
+from tidegate.gateway.caller import Caller
 from tidegate.gateway.errors import GatewayError, error_event, render
 from tidegate.gateway.exchange import Exchange, Reason
-from tidegate.gateway.serving import Serving
 
 _KEEPALIVE = {"openai": b": keep-alive\n\n", "anthropic": b'event: ping\ndata: {"type": "ping"}\n\n'}
 _STREAM_TYPE = b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
@@ -26,6 +25,7 @@ class Job:
         "ask",
         "attempts",
         "body",
+        "caller",
         "cancel_action",
         "clock",
         "context",
@@ -34,7 +34,6 @@ class Job:
         "dialect",
         "exchange",
         "gone",
-        "headers",
         "keepalive",
         "partition",
         "principal",
@@ -51,16 +50,16 @@ class Job:
     def __init__(
         self,
         exchange: Exchange,
-        serving: Serving,
+        caller: Caller,
         dialect: Dialect,
-        principal: Principal,
         request: str,
         clock: Clock,
     ) -> None:
         self.exchange = exchange
-        self.serving = serving
+        self.caller = caller
+        self.serving = caller.serving
         self.dialect: Dialect = dialect
-        self.principal = principal
+        self.principal = principal = caller.principal
         self.request = request
         self.clock = clock
         self.started_ns = clock.mono_ns()
@@ -72,7 +71,6 @@ class Job:
         self.gone: Reason | None = None
         self.cancel_action: Callable[[], object] | None = None
         self.keepalive: asyncio.TimerHandle | None = None
-        self.headers: dict[bytes, bytes] = {}
         self.context = Context(tenant=principal.tenant.id, request=request)
         self.partition = 0
         self.raw = b""

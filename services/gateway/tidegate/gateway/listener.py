@@ -18,7 +18,7 @@ class GatewayServer:
     def __init__(self, app: App, limits: ServerLimits) -> None:
         self._limits = limits
         self._app = app
-        self._state = ListenerState()
+        self._state = ListenerState(limits)
         self._listeners: list[asyncio.Server] = []
         self._date_timer: asyncio.TimerHandle | None = None
         self._config = Config(

@@ -25,7 +25,7 @@ _FRAMING = frozenset(
 )  # fields whose value decides how this head is read
 
 
-class RequestHead(msgspec.Struct, frozen=True, gc=False):
+class RequestHead(msgspec.Struct, eq=False):
     """A head that passed: target split, framing known."""
 
     method: str
@@ -36,6 +36,13 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
     content_length: int
     chunked: bool
     expect_continue: bool
+    known: object = None
+    """What the application worked out from this head: kept with it for the next request of the same bytes."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True when nothing but a Content-Length, or no body at all, says where the request ends."""
+        return not (self.chunked or self.expect_continue)
 
 
 def read_head(
@@ -72,16 +79,22 @@ def read_head(
 
 
 def _sort_fields(fields: Fields) -> tuple[dict[bytes, list[bytes]], Fields]:
-    """Framing fields by name, and the fields without forged names (the same list when none is dropped)."""
+    """Framing fields by name, and the fields that the application may see: no forged names, and no
+    Content-Length, which says nothing that the body itself does not."""
     framing: dict[bytes, list[bytes]] = {}
-    forged = False
+    hidden = False
     for name, value in fields:
         if name in _FRAMING:
             framing.setdefault(name, []).append(value)
+            hidden = hidden or name == b"content-length"
         elif b"_" in name and name != b"session_id":
-            forged = True
-    if forged:
-        fields = [field for field in fields if b"_" not in field[0] or field[0] == b"session_id"]
+            hidden = True
+    if hidden:
+        fields = [
+            field
+            for field in fields
+            if field[0] != b"content-length" and (b"_" not in field[0] or field[0] == b"session_id")
+        ]
     return framing, fields
 
 

@@ -12,7 +12,8 @@ from uvicorn.server import ServerState
 from tidegate.gateway import refusals
 from tidegate.gateway.exchange import EXTENSION, App, Exchange, Reason, Scope
 from tidegate.gateway.refusals import Refusal
-from tidegate.gateway.request_head import read_head
+from tidegate.gateway.request_head import RequestHead, read_head
+from tidegate.gateway.seen_heads import SeenHeads
 from tidegate.gateway.server_limits import ServerLimits
 
 _IDLE, _HEAD, _BODY = range(3)
@@ -22,13 +23,14 @@ _ASGI = {"version": "3.0", "spec_version": "2.4"}
 class ListenerState(ServerState):
     """What the connections of one listener share."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         super().__init__()
         self.exchanges: set[Exchange] = set()
         self.draining = False
         self.closing = False
         self.date_line = b""
         self.quiet: asyncio.Event | None = None
+        self.heads = SeenHeads(limits.max_body_bytes)
 
     def is_quiet(self) -> bool:
         """No request runs and no answer waits to be taken."""
@@ -105,14 +107,10 @@ class GatewayProtocol(HttpToolsProtocol):
         if self._state == _BODY:
             self._raw_body_bytes += len(data)
             self._feed(data)
-        elif len(data) <= budget:
-            self._feed(data)
+        elif self._state == _IDLE and self.exchange is None:
+            self._begin_message(data, budget)
         else:
-            self._feed(data[:budget])
-            if self._state == _HEAD:
-                self._refuse(refusals.HEAD_TOO_LARGE)
-            elif not self._deaf:
-                self._feed(data[budget:])
+            self._feed_head(data, budget)
         if self._state and not self._deaf:
             self._watch_input(len(data))
 
@@ -181,13 +179,11 @@ class GatewayProtocol(HttpToolsProtocol):
         self._end_deadline()
         self._state = _BODY
         self._body_bytes = self._raw_body_bytes = 0
-        exchange = Exchange(
-            self,
-            head_only=head.method == "HEAD",
-            version_10=version == "1.0",
-            keep_alive=version == "1.1" and parser.should_keep_alive(),
-            expect=head.expect_continue,
-        )
+        self._accept(head, version, keep_alive=version == "1.1" and parser.should_keep_alive())
+
+    def _accept(self, head: RequestHead, version: str, *, keep_alive: bool) -> Exchange:
+        """Hand the request to the application; its body may still come."""
+        exchange = Exchange(self, head, version_10=version == "1.0", keep_alive=keep_alive)
         scope: Scope = {
             "type": "http",
             "asgi": _ASGI,
@@ -207,6 +203,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.exchange = exchange
         self.listener.exchanges.add(exchange)
         exchange.task = self.loop.create_task(exchange.run(self.gateway_app, scope))
+        return exchange
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -278,6 +275,32 @@ class GatewayProtocol(HttpToolsProtocol):
             self._close()
 
     # --- input
+
+    def _begin_message(self, data: bytes, budget: int) -> None:
+        """Bytes where a message begins: often a whole request whose head was seen before."""
+        seen = self.listener.heads.find(data)
+        if seen is not None:
+            head, body = seen
+            exchange = self._accept(head, "1.1", keep_alive=True)
+            if body:
+                exchange.take_body(body, self.limits.read_high_water_bytes)
+            exchange.end_body()
+            return
+        self._feed_head(data, budget)
+        begun = self.exchange
+        if begun is not None and self._state == _IDLE and begun.keep_alive and not self._deaf:
+            self.listener.heads.learn(data, begun.head)
+
+    def _feed_head(self, data: bytes, budget: int) -> None:
+        """Parse, but never more than `budget` bytes that belong to a head."""
+        if len(data) <= budget:
+            self._feed(data)
+            return
+        self._feed(data[:budget])
+        if self._state == _HEAD:
+            self._refuse(refusals.HEAD_TOO_LARGE)
+        elif not self._deaf:
+            self._feed(data[budget:])
 
     def _feed(self, data: bytes) -> None:
         try:

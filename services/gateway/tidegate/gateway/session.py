@@ -30,10 +30,24 @@ def find_session(
     data_key: bytes,
 ) -> Session:
     """The session of a request. `headers` has lower-case names; `body` the fields that may hold a hint."""
+    return session_in_headers(headers, data_key) or session_in_body(
+        body, first_user_message, request, data_key
+    )
+
+
+def session_in_headers(headers: Mapping[bytes, bytes], data_key: bytes) -> Session | None:
+    """The session a header names, None when none does."""
     for name, header in _HEADER_NAMES:
         value = headers.get(header)
         if value:
             return _keyed(data_key, name, value[:_MAX_HINT_BYTES])
+    return None
+
+
+def session_in_body(
+    body: Mapping[str, Any], first_user_message: bytes | None, request: str, data_key: bytes
+) -> Session:
+    """The session the body names or begins with; of neither, the request is its own session."""
     cache_key = body.get("prompt_cache_key")
     if isinstance(cache_key, str) and cache_key:
         return _keyed(data_key, "prompt_cache_key", cache_key.encode()[:_MAX_HINT_BYTES])

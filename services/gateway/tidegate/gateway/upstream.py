@@ -5,7 +5,7 @@ Nothing else in the gateway opens a socket towards the outside; the parts are in
 
 import asyncio
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import inf
 
 import httpx
@@ -90,20 +90,20 @@ class Upstream(httpx.AsyncBaseTransport):
         self,
         target: PreparedTarget,
         body: bytes = b"",
-        headers: Sequence[Header] = (),
+        lines: bytes = b"",
         deadlines: Deadlines = _DEFAULT_DEADLINES,
         total_s: float = inf,
     ) -> UpstreamExchange:
         """Send one request and return once the response head is complete.
 
-        `deadlines` are in seconds: connect from this call, header and first token from the written request,
-        idle between body pieces; `total_s` from this call to the end of the body. Cancelling frees all.
+        `lines` are header lines of this request alone, from `render_headers`. `deadlines` are in seconds:
+        connect from this call, header and first token from the written request, idle between body pieces;
+        `total_s` from this call to the end of the body. Cancelling frees all.
 
         Raises:
-            TargetInvalid: a header must not be sent.
             UpstreamError: says in which phase, and whether a request byte was written.
         """
-        request = target.head.render(body, headers)
+        request = target.head.render(body, lines)
         loop = asyncio.get_running_loop()
         now = loop.time()
         total_at = now + total_s
@@ -126,7 +126,7 @@ class Upstream(httpx.AsyncBaseTransport):
         except TargetInvalid as exc:
             raise unsupported(exc, request) from exc
         try:
-            exchange = await self.send(target, body, (), deadlines_of(request.extensions))
+            exchange = await self.send(target, body, b"", deadlines_of(request.extensions))
         except UpstreamError as exc:
             raise as_httpx(exc, request) from exc
         return httpx.Response(

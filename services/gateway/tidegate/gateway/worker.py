@@ -1,7 +1,7 @@
 """One gateway worker: what every request shares, and the way of a request through it."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tidegate.events.clock import Clock
 from tidegate.events.config import GatewaySettings, Routing
@@ -14,14 +14,15 @@ from tidegate.events.requests import RequestOutcome
 from tidegate.events.types import Dialect, RouteName, TargetId
 from tidegate.gateway import asks, recorder, splice
 from tidegate.gateway.attempt import Cancelled
+from tidegate.gateway.caller import Caller
 from tidegate.gateway.chain import Chain
-from tidegate.gateway.credentials import Principal, presented_key
 from tidegate.gateway.errors import GatewayError, render
-from tidegate.gateway.exchange import ClientGone, Exchange, Scope
+from tidegate.gateway.exchange import ClientGone, Exchange
 from tidegate.gateway.job import Job
 from tidegate.gateway.ports import Planner
+from tidegate.gateway.request_head import RequestHead
 from tidegate.gateway.serving import Serving
-from tidegate.gateway.session import Session, find_session
+from tidegate.gateway.session import Session, session_in_body
 from tidegate.gateway.tally import Tally
 from tidegate.gateway.upstream import Upstream
 
@@ -70,30 +71,29 @@ class Worker:
             return "no config"
         return self.journal.refusing
 
-    def identify(self, fields: Iterable[tuple[bytes, bytes]]) -> Principal:
+    def caller_of(self, head: RequestHead) -> Caller:
         """Who asks. Raises GatewayError; an unauthenticated request is only counted."""
-        key = presented_key(fields)
-        if key is None:
+        serving, known = self.serving, head.known
+        if isinstance(known, Caller) and known.serving is serving:
+            return known
+        try:
+            head.known = caller = Caller(serving, head.fields, self._data_key)
+        except GatewayError:
             self.tally.unauthenticated += 1
-            raise GatewayError("key_missing", "Send one API key: `Authorization: Bearer …` or `x-api-key`.")
-        principal = self.serving.keys.find(key)
-        if principal is None:
-            self.tally.unauthenticated += 1
-            raise GatewayError("key_unknown", "This API key is not known.")
-        return principal
+            raise
+        return caller
 
-    async def handle(self, exchange: Exchange, scope: Scope, dialect: Dialect, endpoint: str) -> None:
+    async def handle(self, exchange: Exchange, dialect: Dialect, endpoint: str) -> None:
         """Serve one model request from head to last byte; every failure is told in the client's dialect."""
         try:
-            principal = self.identify(scope["headers"])
-            job = Job(exchange, self.serving, dialect, principal, self.ids.next(), self.clock)
+            job = Job(exchange, self.caller_of(exchange.head), dialect, self.ids.next(), self.clock)
         except GatewayError as error:
             rendered = render(error, dialect)
             exchange.respond(rendered.status, rendered.head, rendered.body)
             return
         exchange.on_disconnect(job.on_gone)
         try:
-            await self._prepare(job, scope, endpoint)
+            await self._prepare(job, endpoint)
         except GatewayError as error:
             self._refuse_early(job, error)
             return
@@ -101,10 +101,9 @@ class Worker:
             return
         await self._serve(job)
 
-    async def _prepare(self, job: Job, scope: Scope, endpoint: str) -> None:
+    async def _prepare(self, job: Job, endpoint: str) -> None:
         self._admit_load()
         job.raw = await job.exchange.read_body()
-        job.headers = dict(scope["headers"])
         job.body = body = asks.parse_body(job.raw)
         route = job.serving.routes.get(RouteName(body.model))
         if route is None:
@@ -130,12 +129,14 @@ class Worker:
             raise GatewayError("overloaded", "Too many requests are in flight.", retry_after_s=1)
 
     def _session(self, job: Job) -> Session:
+        if job.caller.session is not None:
+            return job.caller.session
         body = job.body
         hints = {"prompt_cache_key": body.prompt_cache_key, "metadata": body.metadata}
-        found = find_session(job.headers, hints, None, job.request, self._data_key)
+        found = session_in_body(hints, None, job.request, self._data_key)
         if found.source != "request":
             return found
-        return find_session({}, {}, asks.first_user_message(body), job.request, self._data_key)
+        return session_in_body({}, asks.first_user_message(body), job.request, self._data_key)
 
     def _refuse_early(self, job: Job, error: GatewayError) -> None:
         self.tally.refused += 1

@@ -10,7 +10,7 @@ from tidegate.gateway.outbound.head import RequestHead, render_headers, without_
 
 def test_a_request_is_one_piece_of_exact_bytes() -> None:
     head = RequestHead("POST", b"api.example.com", b"/v1/x?y=1", [(b"authorization", b"Bearer k")])
-    assert head.render(b"{}", [(b"x-attempt", b"7")]) == (
+    assert head.render(b"{}", render_headers([(b"x-attempt", b"7")])) == (
         b"POST /v1/x?y=1 HTTP/1.1\r\nhost: api.example.com\r\nauthorization: Bearer k\r\n"
         b"x-attempt: 7\r\ncontent-length: 2\r\n\r\n{}"
     )
@@ -49,7 +49,7 @@ def test_headers_that_break_or_frame_the_message_are_refused(header: tuple[bytes
     with pytest.raises(TargetInvalid):
         render_headers([header])
     with pytest.raises(TargetInvalid):
-        RequestHead("POST", b"h", b"/", []).render(b"", [header])
+        RequestHead("POST", b"h", b"/", [header])
 
 
 def test_refusals_do_not_show_the_value() -> None:

@@ -46,7 +46,7 @@ async def one_call(upstream: Upstream, target: PreparedTarget, number: int, outc
     """Read one answer; every byte of it must carry our mark."""
     mark = b"mark-%d" % number
     try:
-        exchange = await upstream.send(target, mark, (), Deadlines(), 20.0)
+        exchange = await upstream.send(target, mark, b"", Deadlines(), 20.0)
         with exchange:
             assert (b"x-mark", mark) in exchange.headers
             body = b""

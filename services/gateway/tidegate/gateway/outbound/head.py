@@ -45,12 +45,14 @@ class RequestHead:
         self._empty = b"" if method in _WITHOUT_LENGTH_WHEN_EMPTY else b"content-length: 0\r\n"
         self.is_head = method == "HEAD"
 
-    def render(self, body: bytes, headers: Iterable[Header] = ()) -> bytes:
-        """The whole request in one piece: one write, one segment for small bodies."""
-        extra = render_headers(headers) if headers else b""
+    def render(self, body: bytes, lines: bytes = b"") -> bytes:
+        """The whole request in one piece: one write, one segment for small bodies.
+
+        `lines` are this request's own header lines, as `render_headers` makes them.
+        """
         if body:
-            return b"%b%bcontent-length: %d\r\n\r\n%b" % (self._prefix, extra, len(body), body)
-        return b"%b%b%b\r\n" % (self._prefix, extra, self._empty)
+            return b"%b%bcontent-length: %d\r\n\r\n%b" % (self._prefix, lines, len(body), body)
+        return b"%b%b%b\r\n" % (self._prefix, lines, self._empty)
 
 
 def render_headers(headers: Iterable[Header]) -> bytes:
