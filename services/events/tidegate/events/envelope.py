@@ -25,7 +25,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     """Id of the event that caused this one."""
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Draft(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An event as written: the same fields, `data` typed."""
 
     id: EventId

@@ -13,7 +13,10 @@ _COUNTS = tuple(f"{count:03x}-" for count in range(1 << 12))
 
 def format_uuid(value: int) -> str:
     """Canonical text of a 128-bit integer."""
-    text = f"{value:032x}"
+    return _hyphened(f"{value:032x}")
+
+
+def _hyphened(text: str) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
@@ -62,8 +65,9 @@ class IdSource:
 
 def settlement_id(attempt: AttemptId) -> EventId:
     """Id of the one settlement an attempt can have: derived, so that a second one is the same event."""
-    digest = hashlib.blake2b(attempt.encode(), digest_size=16, person=b"settlement").digest()
-    return EventId(format_uuid(int.from_bytes(digest, "big")))
+    return EventId(
+        _hyphened(hashlib.blake2b(attempt.encode(), digest_size=16, person=b"settlement").hexdigest())
+    )
 
 
 def source_closed_id(source: str, topic: int, partition: int) -> EventId:

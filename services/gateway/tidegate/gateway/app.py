@@ -1,5 +1,6 @@
 """The tenant listener's application: model endpoints answered directly, everything else by FastAPI."""
 
+from collections.abc import Awaitable
 from typing import Any
 
 import orjson
@@ -20,15 +21,14 @@ class Dispatcher:
         self._worker = worker
         self._rest: App = build_rest(worker)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """One request. No coroutine of its own: every frame is passed at each wake-up."""
         if scope["method"] == "POST":
             path = scope["path"]
             dialect = _MODEL_ENDPOINTS.get(path)
             if dialect is not None:
-                await self._worker.handle(exchange_of(scope), dialect, path)
-                return
-        await self._rest(scope, receive, send)
+                return self._worker.handle(exchange_of(scope), dialect, path)
+        return self._rest(scope, receive, send)
 
 
 def build_rest(worker: Worker) -> Any:

@@ -47,7 +47,7 @@ class Body(msgspec.Struct, gc=False):
     def has_images(self) -> bool:
         """True when a content block looks like an image; a text that quotes one only over-demands."""
         blob = memoryview(self.messages).tobytes()
-        return b'"image_url"' in blob or b'"image"' in blob
+        return b'"image' in blob and (b'"image_url"' in blob or b'"image"' in blob)
 
     def has_tools(self) -> bool:
         """True when tools are offered."""

@@ -86,7 +86,7 @@ class Attempt:
         GatewayError when the journal cannot take the start or the chain's deadline passed.
         """
         job, tools = self.job, self.tools
-        task = asyncio.current_task()
+        task = job.exchange.task
         job.cancel_action = None if task is None else task.cancel
         try:
             receipt = tools.journal.start(self.target.partition, self.started, job.context)

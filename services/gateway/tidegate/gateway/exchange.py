@@ -271,7 +271,11 @@ class Exchange:
     def respond(self, status: int, head: bytes, body: bytes) -> None:
         """The whole answer in one write; `head` as in `start`."""
         self.start(status, head, len(body))
-        self.finish(body)
+        if self._remaining == len(body) and self.gone is None:
+            self._put(body)
+            self._complete()
+        else:
+            self.finish(body)
 
     # --- ASGI
 

@@ -94,16 +94,20 @@ class Job:
 
     def head_lines(self, *, chosen: bool = True) -> bytes:
         """The gateway's own response headers."""
-        lines = b"x-tidegate-request-id: %b\r\n" % self.request.encode()
-        decision = getattr(self, "decision", None)
-        if decision is not None:
-            lines += b"x-tidegate-decision-id: %b\r\n" % decision.decision.encode()
-        if chosen and self.target is not None:
-            lines += b"x-tidegate-target: %b\r\nx-tidegate-attempts: %d\r\n" % (
-                self.target.encode(),
-                self.attempts,
-            )
-        return lines
+        decision: DecisionMade | None = getattr(self, "decision", None)
+        if decision is None:
+            return b"x-tidegate-request-id: %b\r\n" % self.request.encode()
+        ids = b"x-tidegate-request-id: %b\r\nx-tidegate-decision-id: %b\r\n" % (
+            self.request.encode(),
+            decision.decision.encode(),
+        )
+        if not chosen or self.target is None:
+            return ids
+        return b"%bx-tidegate-target: %b\r\nx-tidegate-attempts: %d\r\n" % (
+            ids,
+            self.target.encode(),
+            self.attempts,
+        )
 
     def begin_stream(self, upstream_headers: bytes = b"") -> None:
         """Start the 200 of a stream, unless a keep-alive did already."""

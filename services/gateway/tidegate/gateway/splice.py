@@ -14,6 +14,9 @@ _names = msgspec.json.Decoder(str)
 _STRING = rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")'
 _COLON = re.compile(rb"[ \t\r\n]*+:[ \t\r\n]*+")
 _KEY = re.compile(rb"[ \t\r\n]*+" + _STRING + _COLON.pattern)
+_SIMPLE_VALUE = re.compile(_COLON.pattern + rb'("[^"\\]*+")')
+_MODEL = b'"model"'
+_OPTIONS = b'"stream_options"'
 _NEXT = re.compile(rb"[ \t\r\n]*+([,}])")
 _ESCAPED_LETTER = re.compile(rb"\\u00[567]")
 _TWICE = "a name occurs twice"
@@ -59,6 +62,32 @@ def around_model(body: bytes, *, include_usage: bool) -> tuple[bytes, bytes]:
     if from_ < start:
         return b"%b%b%b" % (body[:from_], text, body[to:start]), body[end:]
     return body[:start], b"%b%b%b" % (body[end:from_], text, body[to:])
+
+
+def around_parsed_model(body: bytes, *, include_usage: bool) -> tuple[bytes, bytes]:
+    """As `around_model`, for a body already decoded as a JSON object with a string `model` on its top level."""
+    plain = _around_plain(body, include_usage=include_usage) if len(body) < FIND_BELOW_BYTES else None
+    return around_model(body, include_usage=include_usage) if plain is None else plain
+
+
+def _around_plain(body: bytes, *, include_usage: bool) -> tuple[bytes, bytes] | None:
+    """The usual body: one `model`, no escapes in its value, no `stream_options` yet. None: look closer.
+
+    For why this is the place, see `_locate`.
+    """
+    at = body.find(_MODEL)
+    found = _SIMPLE_VALUE.match(body, at + len(_MODEL)) if at >= 0 else None
+    if found is None or body.find(_MODEL, at + 1) >= 0 or _has_escaped_letter(body):
+        return None
+    if not include_usage:
+        return body[: found.start(1)], body[found.end() :]
+    if _OPTIONS in body:
+        return None
+    end = body.rindex(b"}")
+    return body[: found.start(1)], b'%b,"stream_options":{"include_usage":true}}%b' % (
+        body[found.end() : end],
+        body[end + 1 :],
+    )
 
 
 def _usage_edit(body: bytes, values: _Values) -> Edit:

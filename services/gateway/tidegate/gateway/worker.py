@@ -209,7 +209,7 @@ class Worker:
 def _around_model(job: Job) -> tuple[bytes, bytes]:
     include_usage = bool(job.body.stream) and job.dialect == "openai"
     try:
-        return splice.around_model(job.raw, include_usage=include_usage)
+        return splice.around_parsed_model(job.raw, include_usage=include_usage)
     except splice.SpliceRefused as error:
         raise GatewayError("body_invalid", f"Request body: {error}.") from error
 

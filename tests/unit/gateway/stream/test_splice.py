@@ -1,11 +1,11 @@
 """Edits of a request body: one value changes, every other byte stays."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tidegate.gateway import splice
@@ -231,3 +231,26 @@ def test_an_escaped_name_is_the_same_name() -> None:
 
 def test_a_model_with_quotes_stays_one_string() -> None:
     assert orjson.loads(with_model(b'{"model":"a"}', 'x","y":"z'))["model"] == 'x","y":"z'
+
+
+@FAIR
+@given(
+    st.dictionaries(TEXT, JSON, max_size=4).flatmap(lambda rest: spelled({"model": "a-b", **rest})),
+    st.booleans(),
+)
+def test_a_decoded_body_is_edited_as_one_that_nobody_looked_at(text: str, include_usage: bool) -> None:
+    body = text.encode()
+    assume(isinstance(orjson.loads(body).get("model"), str))
+
+    def edited(edit: Callable[..., tuple[bytes, bytes]]) -> tuple[bytes, bytes] | None:
+        try:
+            return edit(body, include_usage=include_usage)
+        except SpliceRefused:
+            return None
+
+    ours, plain = edited(splice.around_parsed_model), edited(splice.around_model)
+    if include_usage and ours is not None and plain is not None:
+        # The same edit; only where it lies, before or after the model, may differ in how it is cut.
+        assert b"x".join(ours) == b"x".join(plain)
+    else:
+        assert ours == plain

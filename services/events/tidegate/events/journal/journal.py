@@ -165,21 +165,8 @@ class Journal:
         now_ns = self._clock.wall_ns()
         if event is None:
             event = EventId(self._ids.next_at(now_ns))
-        value = codec.encode(
-            Draft(
-                id=event,
-                type=kind,
-                v=version,
-                ts=now_ns,
-                source=self.source,
-                seq=seq,
-                data=data,
-                tenant=context.tenant,
-                request=context.request,
-                session=context.session,
-                cause=context.cause,
-            )
-        )
+        shared = context.tenant, context.request, context.session, context.cause
+        value = codec.encode(Draft(event, kind, version, now_ns, self.source, seq, data, *shared))
         self._next_seq = seq + 1
         if not self._pending:
             self._loop.call_soon(self.flush)
@@ -202,7 +189,7 @@ class Journal:
         Raises JournalUnwritable when it could not be stored.
         """
         await self.wait_committed(receipt)
-        if self._durability == "strict":
+        if self._durability == "strict" and self.synced_seq < receipt.seq:
             await self.wait_synced(receipt.seq)
 
     async def wait_synced(self, seq: int) -> None:
