@@ -1,4 +1,9 @@
-"""A seeded stream of signals, as a mix of pools, targets, windows, failures and demand; encoded records too."""
+"""A seeded stream of signals in the demo's mix over pools, targets and windows; encoded records too.
+
+Of 1,526 signals of a demo run: AttemptStarted and UsageSettled 28 % each, DemandSeen 21 % (two windows each),
+FirstTokenSeen 20 %, AttemptFailed 2 %, SettlementCorrected 1 %; ids, sessions and causes as long as there. Half
+of the settlements carry windows here, an eighth there.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +18,16 @@ from tidegate.events.log.port import Outgoing
 from tidegate.events.money import ListPrice, Tokens, cost_nanousd
 from tidegate.events.partition import partition_of
 from tidegate.events.registry import type_of
-from tidegate.events.signals import AttemptFailed, AttemptStarted, DemandSeen, FirstTokenSeen, UsageSettled
+from tidegate.events.signals import (
+    AttemptFailed,
+    AttemptStarted,
+    DemandSeen,
+    FirstTokenSeen,
+    SettlementCorrected,
+    UsageSettled,
+)
 from tidegate.events.topics import SIGNALS
-from tidegate.events.types import AttemptId, DecisionId, EventId, PoolId, TargetId, WindowId
+from tidegate.events.types import AttemptId, Cause, DecisionId, EventId, PoolId, TargetId, WindowId
 
 START_NS = 1_800_000_000_000_000_000
 HOUR_NS = 3_600 * 10**9
@@ -23,85 +35,130 @@ PRICE = ListPrice(
     input_uncached=3_000_000_000, cache_read=300_000_000, cache_write_5m=3_750_000_000, output=15_000_000_000
 )
 NEW_PRICE = ListPrice(input_uncached=2_000_000_000, cache_read=200_000_000, output=10_000_000_000)
+FAILED, STREAMED, DEMANDED, CORRECTED = 0.078, 0.79, 0.75, 0.035
+"""Shares of attempts, as in the demo; of the completed ones for streams."""
+_CAUSES: tuple[Cause, ...] = (
+    "rate_limited", "unavailable", "transport", "quota_exhausted", "invalid_request",
+)  # fmt: skip
 
 
-def uses(at_ns: int, tokens: int) -> tuple[WindowUse, ...]:
+def uses(at_ns: int, tokens: int, *, first_request: bool = False) -> tuple[WindowUse, ...]:
     five, week = 5 * HOUR_NS, 168 * HOUR_NS
     return (
-        WindowUse(WindowId("5h"), at_ns - at_ns % five, 1, five),
-        WindowUse(WindowId("week"), at_ns - at_ns % week, tokens, week),
+        WindowUse(WindowId("5h"), at_ns - at_ns % five, 1, five, first_request),
+        WindowUse(WindowId("week"), at_ns - at_ns % week, tokens, week, first_request),
     )
 
 
+class _Attempt:
+    """One attempt of the stream, and the events that tell of it."""
+
+    def __init__(self, rng: random.Random, number: int, at_ns: int, price: ListPrice) -> None:
+        self.rng = rng
+        self.pool, self.target = PoolId(f"pool-{number}"), TargetId(f"target-{number}")
+        self.id = AttemptId(format_uuid(rng.getrandbits(128)))
+        self.prompt, output = rng.randrange(100, 40_000), rng.randrange(10, 900)
+        self.price = price
+        cached = rng.randrange(self.prompt)
+        self.tokens = Tokens(
+            input_uncached=self.prompt - cached, cache_read=cached, output=output, reasoning=0
+        )
+        # Odd pools have windows, every other one of those a period that opens with its first request.
+        used = uses(at_ns, self.prompt + output, first_request=number % 4 == 3)
+        self.windows = used if number % 2 else ()
+
+    def demand(self, at_ns: int, pools: int) -> DemandSeen:
+        """Of the attempt's own pool when it has windows, else of one that could have served it."""
+        number = int(self.pool[5:]) if self.windows else self.rng.randrange(pools // 2) * 2 + 1
+        return DemandSeen(
+            decision=DecisionId(self.id), pool=PoolId(f"pool-{number}"), chosen=bool(self.windows),
+            windows=uses(at_ns, self.prompt + 400, first_request=number % 4 == 3),
+            alternative_nanousd=self.rng.randrange(10**6, 10**8),
+        )  # fmt: skip
+
+    def started(self) -> AttemptStarted:
+        return AttemptStarted(
+            attempt=self.id, target=self.target, pool=self.pool, route="coder", index=0,
+            input_tokens=self.prompt, reserve_output_tokens=4_096, price=self.price, windows=self.windows,
+        )  # fmt: skip
+
+    def failed(self) -> tuple[object, ...]:
+        return (
+            AttemptFailed(
+                attempt=self.id, target=self.target, pool=self.pool, cause=self.rng.choice(_CAUSES),
+                phase="body", rule="code:service_unavailable", status=503,
+            ),
+            UsageSettled(
+                attempt=self.id, target=self.target, pool=self.pool, route="coder", basis="none",
+                outcome="failed", cost_nanousd=0, price=self.price,
+            ),
+        )  # fmt: skip
+
+    def completed(self) -> Iterator[object]:
+        ttft_ns = self.rng.randrange(10**8, 2 * 10**9)
+        if self.rng.random() < STREAMED:
+            yield FirstTokenSeen(
+                attempt=self.id, target=self.target, pool=self.pool, ttft_ns=ttft_ns, input_tokens=self.prompt
+            )
+        output = self.tokens.output or 0
+        yield UsageSettled(
+            attempt=self.id, target=self.target, pool=self.pool, route="coder", basis="reported",
+            outcome="completed", tokens=self.tokens, cost_nanousd=cost_nanousd(self.tokens, self.price),
+            price=self.price, windows=self.windows, duration_ns=ttft_ns + output * 10**7, ttft_ns=ttft_ns,
+            input_estimate=self.prompt, model="coder-large",
+        )  # fmt: skip
+        if self.rng.random() < CORRECTED:
+            cost = cost_nanousd(self.tokens, self.price) or 0
+            yield SettlementCorrected(
+                attempt=self.id, target=self.target, pool=self.pool, delta_nanousd=cost // 10,
+                tokens=self.tokens, billed_nanousd=cost + cost // 10, evidence="a line on the bill",
+            )  # fmt: skip
+
+
 def stream(
-    count: int, *, pools: int = 50, seed: int = 1, step_ns: int = 50_000_000
+    count: int, *, pools: int = 50, seed: int = 1, step_ns: int = 50_000_000, start_ns: int = START_NS
 ) -> Iterator[tuple[str, int, object]]:
-    """(pool, ts, data) of `count` events."""
+    """(pool, ts, data) of `count` events; attempts start half a `step_ns` apart, on average."""
     rng = random.Random(seed)
     made = 0
-    at_ns = START_NS
+    at_ns = start_ns
     while made < count:
         at_ns += rng.randrange(step_ns)
         number = rng.randrange(pools)
-        pool, target = PoolId(f"pool-{number}"), TargetId(f"target-{number}")
-        attempt = AttemptId(format_uuid(rng.getrandbits(128)))
-        prompt, output = rng.randrange(100, 40_000), rng.randrange(10, 900)
         price = NEW_PRICE if made > count // 2 and number % 5 == 0 else PRICE  # a cut, announced half-way
-        cached = rng.randrange(prompt)
-        tokens = Tokens(input_uncached=prompt - cached, cache_read=cached, output=output)
-        windows = uses(at_ns, prompt + output) if number % 2 else ()
-        burst: list[object] = [
-            DemandSeen(
-                decision=DecisionId(attempt), pool=pool, windows=windows, alternative_nanousd=rng.randrange(10**6, 10**8)
-            ),
-            AttemptStarted(
-                attempt=attempt, target=target, pool=pool, route="fast", index=0, input_tokens=prompt,
-                reserve_output_tokens=1_000, price=price, windows=windows,
-            ),
-        ]  # fmt: skip
-        if not windows:
-            burst.pop(0)
-        if rng.random() < 0.06:
-            cause = rng.choice(
-                ["rate_limited", "unavailable", "transport", "quota_exhausted", "invalid_request"]
-            )
-            burst.append(
-                AttemptFailed(attempt=attempt, target=target, pool=pool, cause=cause, phase="body", rule="r")  # type: ignore[arg-type]
-            )
-            burst.append(
-                UsageSettled(
-                    attempt=attempt, target=target, pool=pool, route="fast", basis="none", outcome="failed",
-                    cost_nanousd=0, price=price,
-                )
-            )  # fmt: skip
-        else:
-            ttft = rng.randrange(10**8, 2 * 10**9)
-            burst.append(
-                FirstTokenSeen(attempt=attempt, target=target, pool=pool, ttft_ns=ttft, input_tokens=prompt)
-            )
-            burst.append(
-                UsageSettled(
-                    attempt=attempt, target=target, pool=pool, route="fast", basis="reported", outcome="completed",
-                    tokens=tokens, cost_nanousd=cost_nanousd(tokens, price), price=price, windows=windows,
-                    duration_ns=ttft + output * 10**7, ttft_ns=ttft, input_estimate=prompt,
-                )
-            )  # fmt: skip
-        for data in burst:
-            if made < count:
-                made += 1
-                yield pool, at_ns, data
+        attempt = _Attempt(rng, number, at_ns, price)
+        burst: list[object] = []
+        if rng.random() < DEMANDED and (attempt.windows or pools > 1):
+            burst.append(attempt.demand(at_ns, pools))
+        burst.append(attempt.started())
+        burst += attempt.failed() if rng.random() < FAILED else attempt.completed()
+        for data in burst[: count - made]:
+            made += 1
+            pool = data.pool  # type: ignore[attr-defined]
+            yield pool, at_ns, data
 
 
 def records(
-    count: int, *, pools: int = 50, seed: int = 1, source: str = "gw-0@1", first_seq: int = 1
+    count: int,
+    *,
+    pools: int = 50,
+    seed: int = 1,
+    source: str = "gw-0@1",
+    first_seq: int = 1,
+    step_ns: int = 50_000_000,
+    start_ns: int = START_NS,
 ) -> list[Outgoing]:
     """The stream as records of the signals topic, from one source."""
     found = []
-    for seq, (pool, at_ns, data) in enumerate(stream(count, pools=pools, seed=seed), start=first_seq):
+    rng = random.Random(seed)
+    ids = (format_uuid(rng.getrandbits(128)) for _ in range(3 * count))
+    made = stream(count, pools=pools, seed=seed, step_ns=step_ns, start_ns=start_ns)
+    for seq, (pool, at_ns, data) in enumerate(made, start=first_seq):
         kind, version = type_of(data)
         draft = Draft(
-            id=EventId(f"{source}-{seq}"), type=kind, v=version, ts=at_ns, source=source, seq=seq, data=data,
-            tenant="acme", request=f"r{seq}", session="s",
+            id=EventId(next(ids)), type=kind, v=version, ts=at_ns, source=source, seq=seq, data=data,
+            tenant="acme", request=next(ids), session=f"s{seq % 997:019d}", cause=next(ids),
         )  # fmt: skip
-        found.append(Outgoing(SIGNALS.name, partition_of(pool), f"k{seq}".encode(), codec.encode(draft)))
+        key = getattr(data, "attempt", draft.id).encode()
+        found.append(Outgoing(SIGNALS.name, partition_of(pool), key, codec.encode(draft)))
     return found

@@ -11,7 +11,6 @@ from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.health import Health
 from tidegate.estimator.price_filter import PriceFilter
 from tidegate.estimator.rate_filter import RateFilter, prompt_feature
-from tidegate.estimator.rounds import rounds
 from tidegate.estimator.shadow_price import ValueSketch, bid_price
 from tidegate.estimator.windows import WindowLedger
 
@@ -41,37 +40,31 @@ def _consume(model: Consumption, s: Stream, at: IntArray) -> None:
 
 
 def _judge(model: Health, s: Stream, at: IntArray) -> None:
-    for part in rounds(s.who[at]):
-        k = at[part]
-        model.observe(s.who[k], s.ts[k], s.coin[k] < 0.1, s.coin[k] > 0.95)
+    model.observe(s.who[at], s.ts[at], s.coin[at] < 0.1, s.coin[at] > 0.95)
 
 
 def _bill(model: PriceFilter, s: Stream, at: IntArray) -> None:
-    for part in rounds(s.who[at]):
-        k = at[part]
-        tokens = s.size[k].astype(np.int64)
-        model.observe(s.who[k], s.ts[k], tokens * (s.coin[k] > 0.1) * 3000, tokens)
+    tokens = s.size[at].astype(np.int64)
+    model.observe(s.who[at], s.ts[at], tokens * (s.coin[at] > 0.1) * 3000, tokens)
 
 
 def _time(model: RateFilter, s: Stream, at: IntArray) -> None:
-    for part in rounds(s.who[at]):
-        k = at[part]
-        prompt = (s.size[k] * 3).astype(np.int64)
-        model.observe(s.who[k], s.ts[k], s.size[k], prompt_feature(prompt), s.coin[k] < 0.05)
+    prompt = (s.size[at] * 3).astype(np.int64)
+    model.observe(s.who[at], s.ts[at], s.size[at], prompt_feature(prompt), s.coin[at] < 0.05)
+
+
+def _time_exactly(model: RateFilter, s: Stream, at: IntArray) -> None:
+    model.observe(s.who[at], s.ts[at], s.size[at], np.zeros(at.size))
 
 
 def _value(model: ValueSketch, s: Stream, at: IntArray) -> None:
-    for part in rounds(s.who[at]):
-        k = at[part]
-        units, life = np.ceil(s.coin[k] * 50), np.full(k.size, 1e8)
-        model.observe(s.who[k], s.ts[k], s.size[k], units, units * 2, life)
+    units, life = np.ceil(s.coin[at] * 50), np.full(at.size, 1e8)
+    model.observe(s.who[at], s.ts[at], s.size[at], units, units * 2, life)
 
 
 def _use(model: WindowLedger, s: Stream, at: IntArray) -> None:
-    for part in rounds(s.who[at]):
-        k = at[part]
-        start = s.ts[k] - s.ts[k] % FIVE_HOURS_NS
-        model.use(s.who[k], start, s.size[k].astype(np.int64), np.zeros(k.size, dtype=np.int64))
+    start = s.ts[at] - s.ts[at] % FIVE_HOURS_NS
+    model.use(s.who[at], start, s.size[at].astype(np.int64), np.zeros(at.size, dtype=np.int64))
 
 
 def _consumption() -> Consumption:
@@ -86,6 +79,7 @@ CASES: list[tuple[Callable[[], Table], Callable[..., None]]] = [
     (lambda: Health(SERIES), _judge),
     (lambda: PriceFilter(SERIES), _bill),
     (lambda: RateFilter(SERIES), _time),
+    (lambda: RateFilter(SERIES), _time_exactly),
     (lambda: ValueSketch(SERIES), _value),
     (lambda: WindowLedger(SERIES), _use),
 ]

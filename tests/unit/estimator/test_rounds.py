@@ -1,25 +1,62 @@
 """Splitting a batch keeps every observation, and each subject's order."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.estimator.rounds import coalesce, rounds
+from tidegate.estimator import rounds
+from tidegate.estimator.columns import Columns
+from tidegate.estimator.rounds import coalesce, scan, turns
 
 subjects = st.lists(st.integers(0, 5), max_size=60).map(lambda ids: np.array(ids, dtype=np.int64))
 
 
 @given(subjects)
-def test_each_round_holds_a_subject_once_and_the_kth_round_its_kth_observation(idx: np.ndarray) -> None:
-    parts = rounds(idx)
+def test_each_turn_holds_a_subject_once_and_the_kth_turn_its_kth_observation(idx: np.ndarray) -> None:
+    if idx.size == 0:
+        return
+    seats, order, sizes = turns(idx)
+    assert sorted(seats.tolist()) == np.unique(idx).tolist()
     seen: dict[int, list[int]] = {}
-    for part in parts:
-        assert np.unique(idx[part]).size == part.size
+    begin = 0
+    for size in sizes:
+        part = order[begin : begin + size]
+        assert idx[part].tolist() == seats[:size].tolist()  # the seats of a turn are the first ones
         for position in part.tolist():
             seen.setdefault(int(idx[position]), []).append(position)
-    assert sum(part.size for part in parts) == idx.size
+        begin += size
+    assert begin == idx.size
     for subject, positions in seen.items():
         assert positions == np.flatnonzero(idx == subject).tolist()
+
+
+class _Story(Columns):
+    """A model whose state depends on every observation and on their order."""
+
+    FIELDS = ("told",)
+    PRIOR = (1.0,)
+
+
+@given(subjects, st.integers(1, 3))
+def test_a_scan_shows_each_subject_its_observations_in_order_however_wide_a_step_is(
+    idx: np.ndarray, chunk: int
+) -> None:
+    numbers = np.arange(idx.size, dtype=np.float64) + 1.0
+
+    def step(block: np.ndarray, number: np.ndarray) -> None:
+        assert block.shape[1] <= chunk
+        block[0] = block[0] * 0.75 + number
+
+    table = _Story(6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounds, "_CHUNK", chunk)
+        scan(table, idx, (numbers,), step)
+    for subject in range(6):
+        told = 1.0
+        for number in numbers[idx == subject].tolist():
+            told = told * 0.75 + number
+        assert table.data[0, subject] == told
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 10**12)), max_size=60))

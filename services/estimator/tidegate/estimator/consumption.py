@@ -8,15 +8,13 @@ import numpy as np
 
 from tidegate.estimator import activity, level
 from tidegate.estimator.columns import BoolArray, Columns, FloatArray, IntArray, milliseconds
-from tidegate.estimator.rounds import coalesce, rounds
+from tidegate.estimator.rounds import coalesce, scan
 
 BINS_PER_WINDOW = 30
 BIN_MS, BIN, OPEN_UNITS, LEVEL_BIN = range(4)
 CHAIN = slice(4, 4 + len(activity.FIELDS))
 LEVEL = slice(CHAIN.stop, CHAIN.stop + len(level.FIELDS))
 _UNSEEN = -1.0
-_CHUNK = 2048
-"""Series updated at a time: keeps them in cache. Does not change a result."""
 
 
 class Consumption(Columns):
@@ -43,10 +41,12 @@ class Consumption(Columns):
         bins = np.floor(milliseconds(ts_ns) / width).astype(np.int64)
         who, bin_, total = coalesce(idx, bins, np.maximum(units, 0))
         late = 0
-        for part in rounds(who):
-            for begin in range(0, part.size, _CHUNK):
-                cut = part[begin : begin + _CHUNK]
-                late += self._add(who[cut], bin_[cut].astype(np.float64), total[cut].astype(np.float64))
+
+        def add(block: FloatArray, to_bin: FloatArray, used: FloatArray) -> None:
+            nonlocal late
+            late += _add(block, to_bin, used)
+
+        scan(self, who, (bin_.astype(np.float64), total.astype(np.float64)), add)
         return late
 
     def censor(self, idx: IntArray, ts_ns: IntArray) -> None:
@@ -70,15 +70,14 @@ class Consumption(Columns):
         _close_where(block, due, to_bin)
         return block
 
-    def _add(self, idx: IntArray, bins: FloatArray, units: FloatArray) -> int:
-        block = self.take(idx)
-        first = block[BIN] < 0
-        block[BIN] = np.where(first, bins, block[BIN])
-        _close_where(block, bins > block[BIN], bins)
-        late = bins < block[BIN]
-        block[OPEN_UNITS] += np.where(late, 0.0, units)
-        self.put(idx, block)
-        return int(np.count_nonzero(late))
+
+def _add(block: FloatArray, bins: FloatArray, units: FloatArray) -> int:
+    """One observation per series, in place; returns how many were late."""
+    np.copyto(block[BIN], bins, where=block[BIN] < 0)
+    _close_where(block, bins > block[BIN], bins)
+    late = bins < block[BIN]
+    block[OPEN_UNITS] += np.where(late, 0.0, units)
+    return int(np.count_nonzero(late))
 
 
 def _close_where(block: FloatArray, due: BoolArray, to_bin: FloatArray) -> None:

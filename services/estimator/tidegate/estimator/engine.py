@@ -1,28 +1,36 @@
 """The engine both runners share: drops duplicates, folds, and commits states, snapshots and positions as one."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Protocol
 
 import msgspec
 
-from tidegate.estimator.fold import FOLDED, Signal, Touched, fold
-from tidegate.estimator.outbox import Outbox
+from tidegate.estimator.fold import FOLDED, Folding, Touched
+from tidegate.estimator.outbox import Asked, Outbox
 from tidegate.estimator.state import Row, State
 from tidegate.events import codec
 from tidegate.events.clock import Clock
 from tidegate.events.config import Routing
 from tidegate.events.dedup import Marks
+from tidegate.events.envelope import Envelope
 from tidegate.events.errors import NotAnEnvelope, UnknownEvent
 from tidegate.events.ids import IdSource
 from tidegate.events.log.port import EventLog, Outgoing, Record, TopicPartition, Writer
 from tidegate.events.partition import PARTITIONS, partition_of
 from tidegate.events.quota import duration_ns
+from tidegate.events.signals import AttemptStarted, QuotaObserved
 from tidegate.events.topics import SIGNALS, SNAPSHOTS, STATE
+from tidegate.events.types import PoolId, TargetId
 
 MARKS_KEY = "marks"
-MAX_UNCOMMITTED = 10_000
+MAX_UNCOMMITTED = 100_000
 
+_partition = attrgetter("partition")
+_FOLDED = frozenset(kind.__name__ for kind in FOLDED)
+_decode = codec.whole_decoder(FOLDED, skipped=(AttemptStarted, QuotaObserved)).decode
 _rows = msgspec.json.Decoder(Row)
 
 
@@ -60,8 +68,8 @@ class Shard:
         self.marks = Marks()
         self.dirty = False
         self.stopped = False
-        self.targets: set[str] = set()
-        self.pools: set[str] = set()
+        self.targets: set[TargetId] = set()
+        self.pools: set[PoolId] = set()
 
 
 class Engine:
@@ -87,6 +95,7 @@ class Engine:
         self.routing = routing
         self.applied = 0
         self.duplicates = 0
+        self.commits = 0
         self.uncommitted = 0
         self._urgent = False
 
@@ -129,25 +138,48 @@ class Engine:
 
     def take(self, records: Sequence[Record]) -> int:
         """Fold records of owned partitions; returns how many were applied. Duplicates are dropped."""
-        signals: list[Signal] = []
-        for record in records:
-            shard = self.shards[record.partition]
-            if record.offset < shard.position or shard.stopped:
-                continue
-            signal = self._signal(shard, record)
-            if shard.stopped:
-                continue
-            shard.position = record.offset + 1
-            shard.dirty = True
-            if signal is not None:
-                signals.append(signal)
-        if signals:
-            self._note(fold(self.state, signals))
-        self.applied += len(signals)
+        run = Folding(self.state)
+        applied = 0
+        for partition, part in groupby(records, _partition):
+            applied += self._take_part(self.shards[partition], part, run)
+        self._note(run.finish())
+        self.applied += applied
         self.uncommitted += len(records)
-        return len(signals)
+        return applied
 
-    def _signal(self, shard: Shard, record: Record) -> Signal | None:
+    def _take_part(self, shard: Shard, records: Iterable[Record], run: Folding) -> int:
+        """Neighbouring records of one partition. This loop is most of what an event costs."""
+        partition, position, seqs, handlers = shard.partition, shard.position, shard.marks.seqs, run.handlers
+        applied = 0
+        event: codec.Whole | None
+        for record in records:
+            offset, value = record.offset, record.value
+            if offset < position or shard.stopped:
+                continue
+            try:
+                event = _decode(value or b"")
+            except (msgspec.DecodeError, RecursionError):
+                event = self._unusual(shard, record)
+                if shard.stopped:
+                    continue
+            else:
+                source, seq = event.source, event.seq
+                if seq <= seqs.get(source, 0):
+                    self.duplicates += 1
+                    event = None
+                else:
+                    seqs[source] = seq
+            position, shard.dirty = offset + 1, True
+            if event is not None:
+                handler = handlers.get(type(event.data))
+                if handler is not None:
+                    handler(event.data, event.ts, partition)
+                    applied += 1
+        shard.position = position
+        return applied
+
+    def _unusual(self, shard: Shard, record: Record) -> codec.Whole | None:
+        """What one pass does not decode: old versions, SourceClosed and other types, and what is wrong."""
         if record.value is None:
             return None
         try:
@@ -155,9 +187,9 @@ class Engine:
             if envelope.seq <= shard.marks.seqs.get(envelope.source, 0):
                 self.duplicates += 1
                 return None
-            data = None
-            if envelope.type in FOLDED:
-                data = codec.decode_data(envelope)
+            event = None
+            if envelope.type in _FOLDED:
+                event = _event_of(envelope)
             else:
                 codec.check_known(envelope)
         except NotAnEnvelope as error:
@@ -171,9 +203,7 @@ class Engine:
         if envelope.type == "SourceClosed":
             shard.marks.close(envelope.source, record.append_ns)
             shard.marks.retire(record.append_ns)
-        if data is None:
-            return None
-        return Signal(shard.partition, envelope, data)
+        return event
 
     def _note(self, touched: Touched) -> None:
         self._urgent = self._urgent or touched.urgent
@@ -184,9 +214,13 @@ class Engine:
         for index in touched.pools:
             self.shards[self.state.pool_partition[index]].pools.add(names_of_pools[index])
 
-    def is_due(self) -> bool:
-        """True when something should be committed now: a changed circuit, many events, or the interval."""
-        if self._urgent or self.uncommitted >= MAX_UNCOMMITTED:
+    def is_due(self, *, behind: bool = False) -> bool:
+        """True when something should be committed now: a changed circuit, many events, or the interval.
+
+        `behind`: more records wait already. A circuit of the past then waits for the interval: what follows may
+        change it again, and a commit for each change would keep a backlog from ever being caught up.
+        """
+        if (self._urgent and not behind) or self.uncommitted >= MAX_UNCOMMITTED:
             return True
         return self._clock.mono_ns() - self._published_ns >= self._publish_every_ns
 
@@ -199,29 +233,37 @@ class Engine:
         self._urgent = False
         self.uncommitted = 0
         now_ns = self._clock.wall_ns()
-        refreshed = self.outbox.pools_to_refresh(now_ns, self.routing)
+        for pool in self.outbox.pools_to_refresh(now_ns, self.routing):
+            self.shards[self.state.pool_partition[self.state.pools[pool]]].pools.add(pool)
+        due = [shard for shard in self.shards.values() if shard.dirty or shard.pools]
+        asked = [Asked(s.partition, s.position, sorted(s.targets), sorted(s.pools)) for s in due]
         work: list[tuple[Shard, list[Outgoing]]] = []
-        for shard in self.shards.values():
-            pools = shard.pools | {p for p in refreshed if partition_of(p) == shard.partition}
-            if not (shard.dirty or pools):
-                continue
-            records = self.outbox.records(
-                shard.partition, shard.position, now_ns, self.routing, sorted(shard.targets), sorted(pools)
-            )
-            records += _marks_records(shard, now_ns, self.outbox)
+        for shard, records in zip(due, self.outbox.records(asked, now_ns, self.routing), strict=True):
+            work.append((shard, records + _marks_records(shard, now_ns, self.outbox)))
             shard.targets, shard.pools, shard.dirty = set(), set(), False
-            work.append((shard, records))
         await asyncio.gather(
             *(
                 shard.writer.commit(records, {TopicPartition(SIGNALS.name, shard.partition): shard.position})
                 for shard, records in work
             )
         )
+        self.commits += 1
 
     async def close(self) -> None:
         """Release the writers; nothing is committed."""
         for shard in self.shards.values():
             await shard.writer.close()
+
+
+def _event_of(envelope: Envelope) -> codec.Whole:
+    return codec.Whole(
+        id=envelope.id,
+        v=envelope.v,
+        ts=envelope.ts,
+        source=envelope.source,
+        seq=envelope.seq,
+        data=codec.decode_data(envelope),
+    )
 
 
 def _marks_records(shard: Shard, now_ns: int, outbox: Outbox) -> list[Outgoing]:

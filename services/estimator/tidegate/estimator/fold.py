@@ -1,10 +1,10 @@
 """`fold`: signals into beliefs. Reads no config and no clock, and does not depend on how batches are cut. Pure."""
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from tidegate.estimator.batch import HALF_LIFE_WINDOWS, Batch
-from tidegate.estimator.columns import NS_PER_MS
+from tidegate.estimator.batch import Batch
 from tidegate.estimator.state import CLASSES, UNLISTED, Cooldown, State, indexes
 from tidegate.events import causes
 from tidegate.events.decision import WindowUse
@@ -17,13 +17,16 @@ from tidegate.events.signals import (
     SettlementCorrected,
     UsageSettled,
 )
-from tidegate.events.types import Cause
+from tidegate.events.types import Cause, TargetId
 
 _ILLNESS: frozenset[Cause] = frozenset({"unavailable", "transport", "unknown", "auth"})
 _QUOTA: frozenset[Cause] = frozenset({"rate_limited", "quota_exhausted"})
 _CLOSING: frozenset[Cause] = _ILLNESS | _QUOTA
 _MIN_SPEED_TOKENS = 8
 _MILLION = 1_000_000
+_duration_ns = attrgetter("duration_ns")
+
+Handler = Callable[[Any, int, int], None]
 
 
 class Signal(NamedTuple):
@@ -42,10 +45,13 @@ class Touched(NamedTuple):
     urgent: bool
 
 
-class _Fold:
-    """One call of `fold`: collects columns in record order, applies them where order demands it."""
+class Folding:
+    """One call of `fold`: `take` signals in record order, then `finish`: the models apply where order demands it.
 
-    __slots__ = ("batch", "pools", "rates", "state", "targets", "urgent")
+    Used once; between the first `take` and `finish` nobody else may read or change the state.
+    """
+
+    __slots__ = ("batch", "handlers", "pools", "rates", "state", "targets", "urgent")
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -54,86 +60,97 @@ class _Fold:
         self.targets: set[int] = set()
         self.pools: set[int] = set()
         self.urgent = False
+        self.handlers: dict[type[Any], Handler] = {
+            UsageSettled: self._settled,
+            AttemptFailed: self._failed,
+            FirstTokenSeen: self._first_token,
+            SettlementCorrected: self._corrected,
+            DemandSeen: self._demanded,
+        }
+        """What takes a signal (data, ts, partition), by the type of its data; others change no belief."""
 
-    def settled(self, signal: Signal, data: UsageSettled) -> None:
-        state, ts = self.state, signal.envelope.ts
-        target = state.target(data.target, signal.partition)
-        self.targets.add(target)
-        self.count(signal, data, data.windows)
+    def finish(self) -> Touched:
+        """Let the models observe what was taken; returns what changed."""
+        self.batch.apply(self.state)
+        return Touched(self.targets, self.pools, self.urgent)
+
+    def _settled(self, data: UsageSettled, ts: int, partition: int) -> None:
+        target = self._target(data.target, partition)
+        if data.windows:
+            self._count(data, ts, partition)
         if not data.evidence:
             return
         if data.outcome == "completed":
-            self.batch.health.append((target, ts, False, False))
-            self.reopen(target)
-            self.measure(target, ts, data)
+            self.batch.health += (target, ts, 0, 0)
+            cooldown = self.state.target_cooldown[target]
+            if cooldown.strikes or cooldown.until_ns is not None:
+                self._reopen(cooldown)
+            self._measure(target, ts, data)
         if data.basis == "reported" and data.price is not None:
-            self.bill(target, ts, data.tokens, data.price, None)
+            self._bill(target, ts, data.tokens, data.price)
 
-    def count(self, signal: Signal, data: UsageSettled | DemandSeen, uses: tuple[WindowUse, ...]) -> None:
-        if not uses:
-            return
-        pool = self.state.pool(data.pool, signal.partition)
-        for use in uses:
-            if use.duration_ns <= 0:
+    def _target(self, name: TargetId, partition: int) -> int:
+        target = self.state.targets.get(name)
+        if target is None:
+            target = self.state.target(name, partition)
+        self.targets.add(target)
+        return target
+
+    def _window(self, pool: int, use: WindowUse) -> int:
+        series = self.state.windows.get((pool, use.window))
+        if series is not None:
+            return series
+        return self.state.window_of(pool, use.window, use.duration_ns, first_request=use.first_request)
+
+    def _count(self, data: UsageSettled, ts: int, partition: int) -> None:
+        pool = self.state.pool(data.pool, partition)
+        for use in data.windows:
+            duration_ns = use.duration_ns
+            if duration_ns <= 0:
                 continue
-            window = self.state.window_of(pool, use.window, use.duration_ns, first_request=use.first_request)
-            overlap = use.duration_ns if use.first_request else 0
-            self.batch.uses.append((window, signal.envelope.ts, use.period_start_ns, use.units, overlap))
+            overlap_ns = duration_ns if use.first_request else 0
+            self.batch.uses += (self._window(pool, use), ts, use.period_start_ns, use.units, overlap_ns)
             self.pools.add(pool)
 
-    def measure(self, target: int, ts: int, data: UsageSettled) -> None:
+    def _measure(self, target: int, ts: int, data: UsageSettled) -> None:
         output = data.tokens.output
         if output is None or output <= 0:
             return
-        self.batch.lengths.append((target, ts, output))
+        self.batch.lengths += (target, ts, output)
         if data.duration_ns is None or data.ttft_ns is None or output < _MIN_SPEED_TOKENS:
             return
         took_ns = data.duration_ns - data.ttft_ns
         if took_ns > 0:
-            self.batch.speeds.append((target, ts, output, took_ns))
+            self.batch.speeds += (target, ts, output, took_ns)
 
-    def bill(self, target: int, ts: int, tokens: Tokens, price: ListPrice, billed: int | None) -> None:
-        """Observe what each class cost per token. `billed` is the whole bill where it differs from the list."""
+    def _bill(self, target: int, ts: int, tokens: Tokens, price: ListPrice) -> None:
+        """Observe what each class cost per token by its list price."""
         rates = self.rates.get(price)
         if rates is None:
             rates = self.rates[price] = _rates(price)
-        counts = (
-            tokens.input_uncached,
-            tokens.cache_read,
-            tokens.cache_write_5m,
-            tokens.cache_write_1h,
-            tokens.output,
-        )
-        listed = self.state.list_price[target]
-        total = 0
-        if billed is not None:
-            total = sum(count * rate for count, rate in zip(counts, rates, strict=True) if count and rate)
+        listed, bills = self.state.list_price[target], self.batch.prices
         first = target * len(CLASSES)
-        for place, count in enumerate(counts):
-            rate = rates[place]
-            if not count or rate == UNLISTED:
-                continue
-            if listed[place] != rate:
-                self.list_changed(target, place, ts, rate)
-            if billed is None or total == 0:
-                cost = (2 * count * rate + _MILLION) // (2 * _MILLION)
-            else:
-                cost = round_half_up(count * rate * max(billed, 0), total)
-            self.batch.prices.append((first + place, ts, cost, count))
+        for place, count in enumerate(_counts(tokens)):
+            if count:
+                rate = rates[place]
+                if rate != UNLISTED:
+                    if listed[place] != rate:
+                        self._list_changed(target, place, ts, rate)
+                    bills += (first + place, ts, (2 * count * rate + _MILLION) // (2 * _MILLION), count)
 
-    def list_changed(self, target: int, place: int, ts: int, rate: int) -> None:
+    def _list_changed(self, target: int, place: int, ts: int, rate: int) -> None:
+        series = target * len(CLASSES) + place
         # A price event shifts the level, so what came before it must be observed first. Rare.
-        self.batch.apply_prices(self.state)
-        series = indexes([target * len(CLASSES) + place])
-        self.state.prices.price_event(series, indexes([ts]), indexes([rate]))
+        if series in self.batch.prices[::4]:
+            self.batch.apply_prices(self.state)
+        self.state.prices.price_event(indexes([series]), indexes([ts]), indexes([rate]))
         self.state.list_price[target][place] = rate
 
-    def failed(self, signal: Signal, data: AttemptFailed) -> None:
-        state, ts = self.state, signal.envelope.ts
-        target = state.target(data.target, signal.partition)
-        self.targets.add(target)
+    def _failed(self, data: AttemptFailed, ts: int, partition: int) -> None:
+        state = self.state
+        target = self._target(data.target, partition)
         if data.cause in _ILLNESS or data.cause in _QUOTA:
-            self.batch.health.append((target, ts, data.cause in _ILLNESS, data.cause in _QUOTA))
+            self.batch.health += (target, ts, int(data.cause in _ILLNESS), int(data.cause in _QUOTA))
         if data.cause not in _CLOSING:
             return
         cooldown = state.target_cooldown[target]
@@ -147,54 +164,60 @@ class _Fold:
         )
         cooldown.strikes += 1
         if consequence.scope == "target":
-            self.close(cooldown, data.cause, consequence.until_ns)
+            self._close(cooldown, data.cause, consequence.until_ns)
         elif consequence.scope == "pool":
-            pool = state.pool(data.pool, signal.partition)
+            pool = state.pool(data.pool, partition)
             self.pools.add(pool)
-            self.close(state.pool_cooldown[pool], data.cause, consequence.until_ns)
+            self._close(state.pool_cooldown[pool], data.cause, consequence.until_ns)
 
-    def close(self, cooldown: Cooldown, cause: Cause, until_ns: int | None) -> None:
+    def _close(self, cooldown: Cooldown, cause: Cause, until_ns: int | None) -> None:
         until = -1 if until_ns is None else until_ns
         if until == -1 or cooldown.until_ns is None or -1 < cooldown.until_ns < until:
             cooldown.until_ns, cooldown.cause = until, cause
             self.urgent = True
 
-    def reopen(self, target: int) -> None:
-        cooldown = self.state.target_cooldown[target]
-        if cooldown.strikes or cooldown.until_ns is not None:
-            self.urgent = self.urgent or cooldown.until_ns is not None
-            cooldown.strikes, cooldown.until_ns, cooldown.cause = 0, None, None
+    def _reopen(self, cooldown: Cooldown) -> None:
+        self.urgent = self.urgent or cooldown.until_ns is not None
+        cooldown.strikes, cooldown.until_ns, cooldown.cause = 0, None, None
 
-    def first_token(self, signal: Signal, data: FirstTokenSeen) -> None:
-        target = self.state.target(data.target, signal.partition)
-        self.targets.add(target)
+    def _first_token(self, data: FirstTokenSeen, ts: int, partition: int) -> None:
+        target = self._target(data.target, partition)
         if data.ttft_ns > 0:
-            self.batch.ttfts.append((target, signal.envelope.ts, data.ttft_ns, data.input_tokens))
+            self.batch.ttfts += (target, ts, data.ttft_ns, data.input_tokens)
 
-    def corrected(self, signal: Signal, data: SettlementCorrected) -> None:
-        target = self.state.target(data.target, signal.partition)
-        self.targets.add(target)
+    def _corrected(self, data: SettlementCorrected, ts: int, partition: int) -> None:
+        """Observe what was billed, shared out over the classes by their list prices."""
+        target = self._target(data.target, partition)
         listed = self.state.list_price[target]
         if data.billed_nanousd is None or UNLISTED in (listed[0], listed[-1]):
             return
         known = {name: rate for name, rate in zip(CLASSES, listed, strict=True) if rate != UNLISTED}
-        self.bill(target, signal.envelope.ts, data.tokens, ListPrice(**known), data.billed_nanousd)
+        rates, counts = _rates(ListPrice(**known)), _counts(data.tokens)
+        total = sum(count * rate for count, rate in zip(counts, rates, strict=True) if count and rate)
+        if total == 0:
+            self._bill(target, ts, data.tokens, ListPrice(**known))
+            return
+        billed = max(data.billed_nanousd, 0)
+        for place, (count, rate) in enumerate(zip(counts, rates, strict=True)):
+            if not count or rate == UNLISTED:
+                continue
+            if listed[place] != rate:
+                self._list_changed(target, place, ts, rate)
+            cost = round_half_up(count * rate * billed, total)
+            self.batch.prices += (target * len(CLASSES) + place, ts, cost, count)
 
-    def demanded(self, signal: Signal, data: DemandSeen) -> None:
-        pool = self.state.pool(data.pool, signal.partition)
-        uses = sorted((use for use in data.windows if use.duration_ns > 0), key=lambda use: -use.duration_ns)
+    def _demanded(self, data: DemandSeen, ts: int, partition: int) -> None:
+        pool = self.state.pool(data.pool, partition)
+        alternative = data.alternative_nanousd or 0
         longer_units = 0
-        for use in uses:
-            window = self.state.window_of(pool, use.window, use.duration_ns, first_request=use.first_request)
+        for use in sorted(data.windows, key=_duration_ns, reverse=True):
+            duration_ns = use.duration_ns
+            if duration_ns <= 0:
+                break
+            series, units = self._window(pool, use), use.units
             self.pools.add(pool)
-            ts = signal.envelope.ts
-            self.batch.demands.append((window, ts, use.units))
-            if data.alternative_nanousd is not None:
-                half_life_ms = HALF_LIFE_WINDOWS * use.duration_ns // NS_PER_MS
-                self.batch.sketches.append(
-                    (window, ts, data.alternative_nanousd, use.units, longer_units, max(1, half_life_ms))
-                )
-            longer_units = use.units
+            self.batch.demands += (series, ts, units, alternative, longer_units, duration_ns)
+            longer_units = units
 
 
 def _rates(price: ListPrice) -> tuple[int, ...]:
@@ -204,17 +227,19 @@ def _rates(price: ListPrice) -> tuple[int, ...]:
     return tuple(UNLISTED if rate is None else rate for rate in listed)
 
 
-_HANDLERS: dict[type[Any], Callable[[_Fold, Signal, Any], None]] = {
-    UsageSettled: _Fold.settled,
-    AttemptFailed: _Fold.failed,
-    FirstTokenSeen: _Fold.first_token,
-    SettlementCorrected: _Fold.corrected,
-    DemandSeen: _Fold.demanded,
-}
+def _counts(tokens: Tokens) -> tuple[int | None, ...]:
+    """In the order of CLASSES."""
+    return (
+        tokens.input_uncached,
+        tokens.cache_read,
+        tokens.cache_write_5m,
+        tokens.cache_write_1h,
+        tokens.output,
+    )
 
 
-FOLDED = frozenset(kind.__name__ for kind in _HANDLERS)
-"""Types of the signals topic that change a belief; the others need not be decoded."""
+FOLDED = (UsageSettled, AttemptFailed, FirstTokenSeen, SettlementCorrected, DemandSeen)
+"""Events of the signals topic that change a belief; the data of others need not be decoded."""
 
 
 def fold(state: State, signals: Iterable[Signal]) -> Touched:
@@ -223,10 +248,9 @@ def fold(state: State, signals: Iterable[Signal]) -> Touched:
     Duplicates must have been dropped before. Two calls give the same state, bit for bit, as one call with
     both parts.
     """
-    run = _Fold(state)
+    run = Folding(state)
     for signal in signals:
-        handler = _HANDLERS.get(type(signal.data))
+        handler = run.handlers.get(type(signal.data))
         if handler is not None:
-            handler(run, signal, signal.data)
-    run.batch.apply(state)
-    return Touched(run.targets, run.pools, run.urgent)
+            handler(signal.data, signal.envelope.ts, signal.partition)
+    return run.finish()

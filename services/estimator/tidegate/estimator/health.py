@@ -6,6 +6,7 @@ import numpy as np
 
 from tidegate.estimator.beta import beta_cdf, beta_quantile
 from tidegate.estimator.columns import BoolArray, Columns, FloatArray, IntArray, milliseconds
+from tidegate.estimator.rounds import scan
 
 ERRORS, SUCCESSES, CUSUM, THROTTLED, EVIDENCE, AT_MS = range(6)
 
@@ -47,27 +48,13 @@ class Health(Columns):
     PRIOR = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def observe(self, idx: IntArray, ts_ns: IntArray, error: BoolArray, quota: BoolArray) -> None:
-        """One outcome per target. `quota` marks refusals for quota or rate (429): they count as throttling and
-        leave error rate and CUSUM alone, whatever `error` says."""
-        block = self.take(idx)
-        at_ms = milliseconds(ts_ns)
-        _forget_time(block, at_ms)
-        block[AT_MS] = np.maximum(block[AT_MS], at_ms)
+        """Outcomes of targets, which may repeat and keep their order. `quota` marks refusals for quota or rate
+        (429): they count as throttling and leave error rate and CUSUM alone, whatever `error` says."""
         judged = ~quota
+        counted = np.stack((judged & error, judged & ~error), axis=1).astype(np.float64)
         keep = np.where(judged, _KEEP, 1.0)
-        block[ERRORS] = block[ERRORS] * keep + (judged & error)
-        block[SUCCESSES] = block[SUCCESSES] * keep + (judged & ~error)
         step = np.where(error, _STEP_ERROR, _STEP_SUCCESS)
-        # Capped at twice the alarm, so that recovery takes at most some fifty successes.
-        moved = np.clip(block[CUSUM] + step, 0.0, 2.0 * SUSPICION)
-        alarm = judged & (block[CUSUM] < SUSPICION) & (moved >= SUSPICION)
-        # Successes from before the change say little about now: the Beta bound then needs 34 requests at 20 %
-        # errors instead of 53, for one false ejection a week at one request a second.
-        block[SUCCESSES] *= np.where(alarm, _KEEP_AT_ALARM, 1.0)
-        block[CUSUM] = np.where(judged, moved, block[CUSUM])
-        block[THROTTLED] += quota
-        block[EVIDENCE] += judged
-        self.put(idx, block)
+        scan(self, idx, (milliseconds(ts_ns), judged, counted, keep, step), _observe)
 
     def belief(self, idx: IntArray, now_ns: int, limit: float = EJECT_LIMIT) -> HealthBelief:
         """What is believed at `now_ns`; the state is unchanged. `limit` is the error rate that ejects."""
@@ -88,9 +75,35 @@ class Health(Columns):
         )
 
 
+def _observe(
+    block: FloatArray,
+    at_ms: FloatArray,
+    judged: BoolArray,
+    counted: FloatArray,
+    keep: FloatArray,
+    step: FloatArray,
+) -> None:
+    """One outcome per target, in place."""
+    _forget_time(block, at_ms)
+    np.maximum(block[AT_MS], at_ms, out=block[AT_MS])
+    both = block[ERRORS : SUCCESSES + 1]
+    both *= keep
+    both += counted.T
+    cusum = block[CUSUM]
+    # Capped at twice the alarm, so that recovery takes at most some fifty successes.
+    moved = np.minimum(np.maximum(cusum + step, 0.0), 2.0 * SUSPICION)
+    alarm = judged & (cusum < SUSPICION) & (moved >= SUSPICION)
+    if np.count_nonzero(alarm):
+        # Successes from before the change say little about now: the Beta bound then needs 34 requests at 20 %
+        # errors instead of 53, for one false ejection a week at one request a second.
+        block[SUCCESSES] *= np.where(alarm, _KEEP_AT_ALARM, 1.0)
+    np.copyto(cusum, moved, where=judged)
+    block[THROTTLED] += ~judged
+    block[EVIDENCE] += judged
+
+
 def _forget_time(block: FloatArray, at_ms: FloatArray) -> None:
     elapsed = np.where(block[AT_MS] > 0, np.maximum(at_ms - block[AT_MS], 0.0), 0.0)
     keep = np.exp2(-elapsed / _HALF_LIFE_MS)
-    block[ERRORS] *= keep
-    block[SUCCESSES] *= keep
+    block[ERRORS : SUCCESSES + 1] *= keep
     block[THROTTLED] *= keep

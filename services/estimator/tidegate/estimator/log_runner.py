@@ -11,7 +11,7 @@ from tidegate.events.errors import AckUnknown, Fenced, LogUnavailable
 from tidegate.events.ids import IdSource
 from tidegate.events.log.port import EventLog, Reader
 
-POLL_RECORDS = 5_000
+POLL_RECORDS = 10_000
 POLL_S = 0.02
 RETRY_S = 0.2
 RETRY_MAX_S = 2.0
@@ -77,13 +77,14 @@ class LogRunner:
             while not stopping():
                 if self._routing() is not engine.routing:
                     engine.configure(self._routing())
-                engine.take(await reader.poll(POLL_RECORDS, POLL_S))
+                records = await reader.poll(POLL_RECORDS, POLL_S)
+                engine.take(records)
                 # Folding a backlog leaves a commit few turns of the loop: without a bound it would pass its
                 # deadline, and the next engine would meet the same backlog again.
                 if committing is not None and (committing.done() or engine.uncommitted >= MAX_UNCOMMITTED):
                     await committing
                     committing = None
-                if committing is None and engine.is_due():
+                if committing is None and engine.is_due(behind=len(records) >= POLL_RECORDS):
                     committing = asyncio.ensure_future(engine.commit())
                     await asyncio.sleep(0)
             if committing is not None:

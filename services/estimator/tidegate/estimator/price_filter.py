@@ -9,6 +9,7 @@ import numpy as np
 
 from tidegate.estimator.columns import BoolArray, Columns, FloatArray, IntArray, milliseconds
 from tidegate.estimator.day_profile import DAY_MS
+from tidegate.estimator.rounds import scan
 
 LOG_PRICE, VAR, SCALE, SCALE_WEIGHT, ZERO_BILLS, PAID_BILLS = range(6)
 LIST_PRICE, STREAK, CHANGED, EVIDENCE, PAID_EVIDENCE, AT_MS = range(6, 12)
@@ -53,25 +54,15 @@ class PriceFilter(Columns):
     PRIOR = (0.0, UNKNOWN_VAR, 1.0, 4.0, 0.0, 0.0, _UNKNOWN, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def observe(self, idx: IntArray, ts_ns: IntArray, cost_nanousd: IntArray, tokens: IntArray) -> None:
-        """One bill per series: nano-dollars charged for `tokens` tokens of the class. Bills without tokens and
-        negative costs say nothing about a price and are ignored."""
+        """Bills of series, which may repeat and keep their order: nano-dollars charged for `tokens` tokens of the
+        class. Bills without tokens and negative costs say nothing about a price and are ignored."""
         useful = (tokens > 0) & (cost_nanousd >= 0)
-        self._observe(idx[useful], milliseconds(ts_ns[useful]), cost_nanousd[useful], tokens[useful])
-
-    def _observe(self, idx: IntArray, at_ms: FloatArray, cost_nanousd: IntArray, tokens: IntArray) -> None:
-        block = self.take(idx)
-        block[VAR] = _drifted(block, at_ms)
-        block[AT_MS] = np.maximum(block[AT_MS], at_ms)
-        paid = cost_nanousd > 0
-        block[ZERO_BILLS] = _FORGET_BILLS * block[ZERO_BILLS] + ~paid
-        block[PAID_BILLS] = _FORGET_BILLS * block[PAID_BILLS] + paid
-        block[EVIDENCE] += 1.0
-        part = block[:, paid]
-        amount = cost_nanousd[paid].astype(np.float64)
-        volume = tokens[paid].astype(np.float64)
-        _update(part, np.log(amount * 1e6 / volume), _NOISE_TOKENS / volume + _NOISE_FLOOR)
-        block[:, paid] = part
-        self.put(idx, block)
+        amount, volume = cost_nanousd[useful].astype(np.float64), tokens[useful].astype(np.float64)
+        paid = amount > 0
+        log_price = np.log(np.where(paid, amount, 1.0) * 1e6 / volume)
+        noise = _NOISE_TOKENS / volume + _NOISE_FLOOR
+        bills = np.stack((~paid, paid), axis=1).astype(np.float64)
+        scan(self, idx[useful], (milliseconds(ts_ns[useful]), paid, bills, log_price, noise), _observe)
 
     def price_event(self, idx: IntArray, ts_ns: IntArray, price_nanousd: IntArray) -> None:
         """The list price is now `price_nanousd` per million tokens: shift the level by ln(new/old), so that the
@@ -116,6 +107,29 @@ class PriceFilter(Columns):
         )
 
 
+def _observe(
+    block: FloatArray,
+    at_ms: FloatArray,
+    paid: BoolArray,
+    bills: FloatArray,
+    log_price: FloatArray,
+    noise: FloatArray,
+) -> None:
+    """One bill per series, in place."""
+    block[VAR] = _drifted(block, at_ms)
+    np.maximum(block[AT_MS], at_ms, out=block[AT_MS])
+    np.add(
+        _FORGET_BILLS * block[ZERO_BILLS : PAID_BILLS + 1], bills.T, out=block[ZERO_BILLS : PAID_BILLS + 1]
+    )
+    block[EVIDENCE] += 1.0
+    if np.count_nonzero(paid) == paid.size:
+        _update(block, log_price, noise)
+    else:
+        part = block[:, paid]
+        _update(part, log_price[paid], noise[paid])
+        block[:, paid] = part
+
+
 def _drifted(block: FloatArray, at_ms: FloatArray) -> FloatArray:
     days = np.maximum(at_ms - block[AT_MS], 0.0) / DAY_MS
     started = block[AT_MS] > 0
@@ -127,23 +141,27 @@ def _drifted(block: FloatArray, at_ms: FloatArray) -> FloatArray:
 
 def _update(block: FloatArray, log_price: FloatArray, noise: FloatArray) -> None:
     first = (block[PAID_EVIDENCE] == 0) & (block[LIST_PRICE] <= 0)
-    block[LOG_PRICE] = np.where(first, log_price, block[LOG_PRICE])
+    np.copyto(block[LOG_PRICE], log_price, where=first)
     noise = noise * block[SCALE]
     error = log_price - block[LOG_PRICE]
     surprise = error * error / (block[VAR] + noise)
-    block[STREAK] = _streak(block[STREAK], error, surprise)
-    jumped = np.abs(block[STREAK]) >= _STREAK
-    var = np.where(jumped, UNKNOWN_VAR, block[VAR])
-    # A jump that three bills agree on is believed; a single outlier is weighed down (Student-t, one step).
-    noise = np.where(jumped, noise, noise * np.maximum((_NU + surprise) / (_NU + 1.0), 1.0))
+    var, weighed = block[VAR], noise * np.maximum((_NU + surprise) / (_NU + 1.0), 1.0)
+    if np.count_nonzero(surprise > _NIS_LIMIT):
+        streak = _streak(block[STREAK], error, surprise)
+        jumped = np.abs(streak) >= _STREAK
+        # A jump that three bills agree on is believed; a single outlier is weighed down (Student-t, one step).
+        var, noise = np.where(jumped, UNKNOWN_VAR, var), np.where(jumped, noise, weighed)
+        block[STREAK] = np.where(jumped, 0.0, streak)
+        np.copyto(block[CHANGED], 1.0, where=jumped)
+    else:
+        noise = weighed
+        block[STREAK] = 0.0
     gain = var / (var + noise)
     block[LOG_PRICE] += gain * error
     block[VAR] = (1.0 - gain) * (1.0 - gain) * var + gain * gain * noise
     scale = block[SCALE] + (np.minimum(surprise, 16.0) - 1.0) * block[SCALE] / block[SCALE_WEIGHT]
-    block[SCALE] = np.clip(scale, 1.0, _MAX_SCALE)
+    block[SCALE] = np.minimum(np.maximum(scale, 1.0), _MAX_SCALE)
     block[SCALE_WEIGHT] = _SCALE_FORGET * block[SCALE_WEIGHT] + 1.0
-    block[STREAK] = np.where(jumped, 0.0, block[STREAK])
-    block[CHANGED] = np.where(jumped, 1.0, block[CHANGED])
     block[PAID_EVIDENCE] += 1.0
 
 

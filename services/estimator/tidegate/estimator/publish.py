@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tidegate.estimator.columns import IntArray
-from tidegate.estimator.rate_filter import RateFilter
-from tidegate.estimator.state import CLASSES, Cooldown, State, indexes
+from tidegate.estimator.rate_filter import RateBelief
+from tidegate.estimator.state import CLASSES, RATES, Cooldown, State, indexes
 from tidegate.estimator.window_beliefs import window_beliefs
 from tidegate.events.config import Routing
 from tidegate.events.snapshots import Belief, Circuit, PoolBelief, TargetBelief
@@ -39,10 +39,10 @@ def _targets(state: State, now_ns: int, asked: Sequence[TargetId]) -> dict[Targe
         return {}
     idx = indexes(state.targets[target] for target in asked)
     health = state.health.belief(idx, now_ns)
-    ttft = state.ttft.belief(idx, now_ns)
-    speeds = _rates(state.speed, idx, now_ns)
-    lengths = _rates(state.length, idx, now_ns)
-    ttfts = _rates(state.ttft, idx, now_ns)
+    ttft, speed, length = (
+        state.rates.belief(idx * len(RATES) + place, now_ns) for place in range(len(RATES))
+    )
+    ttfts, speeds, lengths = _known(ttft), _known(speed), _known(length)
     prices = _prices(state, idx, now_ns)
     found: dict[TargetId, TargetBelief] = {}
     for k, target in enumerate(asked):
@@ -64,11 +64,10 @@ def _targets(state: State, now_ns: int, asked: Sequence[TargetId]) -> dict[Targe
     return found
 
 
-def _rates(model: RateFilter, idx: IntArray, now_ns: int) -> list[Belief | None]:
-    belief = model.belief(idx, now_ns)
+def _known(rate: RateBelief) -> list[Belief | None]:
     return [
-        None if belief.prior[k] else Belief(float(belief.mean[k]), float(belief.var[k]))
-        for k in range(idx.size)
+        None if rate.prior[k] else Belief(float(rate.mean[k]), float(rate.var[k]))
+        for k in range(rate.prior.size)
     ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tidegate.estimator.columns import BoolArray, Columns, FloatArray, IntArray, milliseconds
 from tidegate.estimator.day_profile import HOUR_MS
+from tidegate.estimator.rounds import scan
 
 LEVEL, SLOPE, P00, P01, P11, SCALE, WEIGHT, FEATURE, EVIDENCE, AT_MS = range(10)
 Z90 = 1.2815515655446004
@@ -48,18 +49,23 @@ class RateFilter(Columns):
     PRIOR = (0.0, _SLOPE_PRIOR, _LEVEL_VAR, 0.0, _SLOPE_VAR, _SCALE_PRIOR, 4.0, 0.0, 0.0, 0.0)
 
     def observe(
-        self, idx: IntArray, ts_ns: IntArray, value: FloatArray, feature: FloatArray, at_least: BoolArray
+        self,
+        idx: IntArray,
+        ts_ns: IntArray,
+        value: FloatArray,
+        feature: FloatArray,
+        at_least: BoolArray | None = None,
     ) -> int:
-        """One value (> 0) per series. Where `at_least` holds, only a lower bound is known (a timeout): it counts
-        when it lies above what was expected. Returns how many were ignored as not finite or not positive."""
+        """Values (> 0) of series, which may repeat and keep their order. Where `at_least` holds, only a lower
+        bound is known (a timeout): it counts when it lies above what was expected. Returns how many were ignored
+        as not finite or not positive."""
         useful = np.isfinite(value) & (value > 0) & np.isfinite(feature)
         who = idx[useful]
-        block = self.take(who)
-        at_ms = milliseconds(ts_ns[useful])
-        _predict(block, at_ms)
-        block[AT_MS] = np.maximum(block[AT_MS], at_ms)
-        _update(block, np.log(value[useful]), feature[useful], at_least[useful])
-        self.put(who, block)
+        columns = (milliseconds(ts_ns[useful]), np.log(value[useful]), feature[useful])
+        if at_least is None:
+            scan(self, who, columns, _observe)
+        else:
+            scan(self, who, (*columns, at_least[useful]), _observe)
         return int(idx.size - who.size)
 
     def belief(self, idx: IntArray, now_ns: int, feature: FloatArray | None = None) -> RateBelief:
@@ -89,31 +95,52 @@ def _predict(block: FloatArray, at_ms: FloatArray) -> None:
     block[P00] = np.minimum(block[P00] + _LEVEL_NOISE_PER_HOUR * hours, np.maximum(block[P00], _LEVEL_VAR))
 
 
-def _update(block: FloatArray, log_value: FloatArray, x: FloatArray, at_least: BoolArray) -> None:
-    first = block[EVIDENCE] == 0
-    block[LEVEL] = np.where(first, log_value - block[SLOPE] * x, block[LEVEL])
-    block[FEATURE] = np.where(first, x, block[FEATURE] + 0.05 * (x - block[FEATURE]))
+def _observe(
+    block: FloatArray,
+    at_ms: FloatArray,
+    log_value: FloatArray,
+    x: FloatArray,
+    at_least: BoolArray | None = None,
+) -> None:
+    """One value per series, in place."""
+    _predict(block, at_ms)
+    np.maximum(block[AT_MS], at_ms, out=block[AT_MS])
+    feature, first = block[FEATURE], block[EVIDENCE] == 0
+    feature += 0.05 * (x - feature)
+    if np.count_nonzero(first):
+        block[LEVEL] = np.where(first, log_value - block[SLOPE] * x, block[LEVEL])
+        np.copyto(feature, x, where=first)
     block[P00] += _NOISE_PER_UPDATE
-    p00, p01, p11 = block[P00].copy(), block[P01].copy(), block[P11].copy()
     error = log_value - block[LEVEL] - block[SLOPE] * x
-    error = np.where(at_least, np.maximum(error, 0.0), error)
-    ph0, ph1 = p00 + p01 * x, p01 + p11 * x
-    prior_var = ph0 + ph1 * x
+    if at_least is not None:
+        error = np.where(at_least, np.maximum(error, 0.0), error)
+    ph = block[P00:P11] + block[P01 : P11 + 1] * x
+    prior_var = ph[0] + ph[1] * x
     surprise = error * error / (block[SCALE] * (prior_var + 1.0))
     noise = np.maximum((_NU + surprise) / (_NU + 1.0), 1.0)
-    taken = ~at_least | (error > 0)
-    k0 = np.where(taken, ph0 / (prior_var + noise), 0.0)
-    k1 = np.where(taken, ph1 / (prior_var + noise), 0.0)
-    # Joseph form: P ← (I-Kh) P (I-Kh)' + K noise K' with h = [1, x].
-    a00, a01, a10, a11 = 1.0 - k0, -k0 * x, -k1, 1.0 - k1 * x
-    b00, b01 = a00 * p00 + a01 * p01, a00 * p01 + a01 * p11
-    b10, b11 = a10 * p00 + a11 * p01, a10 * p01 + a11 * p11
-    block[P00] = b00 * a00 + b01 * a01 + noise * k0 * k0
-    block[P01] = b00 * a10 + b01 * a11 + noise * k0 * k1
-    block[P11] = b10 * a10 + b11 * a11 + noise * k1 * k1
-    block[LEVEL] += k0 * error
-    block[SLOPE] += k1 * error
+    gain = ph / (prior_var + noise)
     scale = block[SCALE] + (np.minimum(surprise, 16.0) - 1.0) * block[SCALE] / block[WEIGHT]
-    block[SCALE] = np.where(taken, np.clip(scale, *_SCALE_RANGE), block[SCALE])
+    scale = np.minimum(np.maximum(scale, _SCALE_RANGE[0]), _SCALE_RANGE[1])
+    if at_least is not None:
+        taken = ~at_least | (error > 0)
+        gain, scale = np.where(taken, gain, 0.0), np.where(taken, scale, block[SCALE])
+    _update_covariance(block, gain, x, noise)
+    block[LEVEL : SLOPE + 1] += gain * error
+    block[SCALE] = scale
     block[WEIGHT] = _FORGET * block[WEIGHT] + 1.0
     block[EVIDENCE] += 1.0
+
+
+def _update_covariance(block: FloatArray, gain: FloatArray, x: FloatArray, noise: FloatArray) -> None:
+    """Joseph form: P ← (I-Kh) P (I-Kh)' + K noise K' with h = [1, x]."""
+    a = np.empty((2, 2, x.size))
+    np.subtract(1.0, gain[0], out=a[0, 0])
+    np.negative(gain[1], out=a[1, 0])
+    crossed = gain * x
+    np.negative(crossed[0], out=a[0, 1])
+    np.subtract(1.0, crossed[1], out=a[1, 1])
+    b = a[:, :1] * block[P00:P11] + a[:, 1:] * block[P01 : P11 + 1]
+    rows = b[0] * a
+    noisy = noise * gain
+    block[P11] = b[1, 0] * a[1, 0] + b[1, 1] * a[1, 1] + noisy[1] * gain[1]
+    np.add(rows[:, 0] + rows[:, 1], noisy[0] * gain, out=block[P00:P11])

@@ -1,20 +1,56 @@
 """Splitting a batch in which subjects repeat, so that the order of each subject is kept."""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numpy as np
+import numpy.typing as npt
 
-from tidegate.estimator.columns import IntArray
+from tidegate.estimator.columns import IntArray, Table
+
+_Cell = TypeVar("_Cell", np.float64, np.int64)
+_CHUNK = 2048
+"""Subjects of a step: keeps them in cache. Does not change a result."""
 
 
-def rounds(idx: IntArray) -> list[IntArray]:
-    """Positions of `idx` in rounds: each subject at most once a round, its k-th occurrence in round k."""
+def scan(
+    table: Table[_Cell, Any],
+    idx: IntArray,
+    columns: tuple[npt.NDArray[Any], ...],
+    step: Callable[..., None],
+) -> None:
+    """Let each subject of `idx` take its observations in their order: `step(block, *columns)`, in place.
+
+    The k-th observations of all subjects are one step. `block` holds the table's columns of its subjects, the
+    subjects with most observations first: so every step works on the first columns of the same copy.
+    """
     if idx.size == 0:
-        return []
-    order = np.argsort(idx, kind="stable").astype(np.int64)
-    rank = np.empty(idx.size, dtype=np.int64)
-    rank[order] = _rank_in_run(idx[order])
-    by_rank = np.argsort(rank, kind="stable").astype(np.int64)
-    ends = np.cumsum(np.bincount(rank))
-    return [np.sort(part) for part in np.split(by_rank, ends[:-1])]
+        return
+    subjects, order, sizes = turns(idx)
+    block = table.take(subjects)
+    ordered = [column[order] for column in columns]
+    at = 0
+    for size in sizes:
+        for begin in range(0, size, _CHUNK):
+            end = min(begin + _CHUNK, size)
+            step(block[:, begin:end], *[column[at + begin : at + end] for column in ordered])
+        at += size
+    table.put(subjects, block)
+
+
+def turns(idx: IntArray) -> tuple[IntArray, IntArray, list[int]]:
+    """Subjects, most frequent first; positions of `idx` turn by turn, each in the order of the subjects; and
+    the sizes of the turns: each subject at most once a turn, its k-th occurrence in turn k."""
+    by_subject = np.argsort(idx, kind="stable")
+    ordered = idx[by_subject]
+    starts = np.flatnonzero(_fresh(ordered))
+    counts = np.diff(starts, append=idx.size)
+    frequent = np.argsort(-counts, kind="stable")
+    seat = np.empty(starts.size, dtype=np.int64)
+    seat[frequent] = np.arange(starts.size)
+    turn = np.arange(idx.size) - np.repeat(starts, counts)
+    order = np.argsort(turn * starts.size + np.repeat(seat, counts), kind="stable")
+    return ordered[starts[frequent]], by_subject[order], np.bincount(turn).tolist()
 
 
 def coalesce(idx: IntArray, bins: IntArray, units: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -27,14 +63,12 @@ def coalesce(idx: IntArray, bins: IntArray, units: IntArray) -> tuple[IntArray, 
         return idx, bins, units
     order = np.argsort(idx, kind="stable")
     subject, bin_, unit = idx[order], bins[order], units[order]
-    fresh = np.ones(idx.size, dtype=np.bool_)
-    fresh[1:] = (subject[1:] != subject[:-1]) | (bin_[1:] != bin_[:-1])
-    starts = np.flatnonzero(fresh)
+    starts = np.flatnonzero(_fresh(subject) | _fresh(bin_))
     return subject[starts], bin_[starts], np.add.reduceat(unit, starts)
 
 
-def _rank_in_run(ordered: IntArray) -> IntArray:
-    place = np.arange(ordered.size, dtype=np.int64)
+def _fresh(ordered: IntArray) -> npt.NDArray[np.bool_]:
+    """Where a value differs from the one before; True at the first."""
     fresh = np.ones(ordered.size, dtype=np.bool_)
-    fresh[1:] = ordered[1:] != ordered[:-1]
-    return place - np.maximum.accumulate(np.where(fresh, place, 0))
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return fresh

@@ -7,6 +7,7 @@ come, and a unit is worth what the last one served saves. Talluri & van Ryzin; L
 import numpy as np
 
 from tidegate.estimator.columns import Columns, FloatArray, IntArray, milliseconds
+from tidegate.estimator.rounds import scan
 
 BUCKETS = 32
 _RATIO_LOG = 0.25
@@ -42,37 +43,47 @@ class ValueSketch(Columns):
         long_units: FloatArray,
         half_life_ms: FloatArray,
     ) -> None:
-        """One demand per window: `units` of it, and what the best alternative would cost (nano-dollars > 0).
+        """Demands of windows, which may repeat and keep their order: `units` of it, and what the best alternative
+        would cost (nano-dollars > 0).
 
         `long_units` is the same demand in the next longer window, 0 when there is none. Demand without units or
         without a priced alternative says nothing of value and is ignored.
         """
         useful = (units > 0) & (alternative_nanousd > 0) & np.isfinite(alternative_nanousd)
-        who = idx[useful]
-        block = self.take(who)
-        at_ms = milliseconds(ts_ns[useful])
-        _forget(block, at_ms, half_life_ms[useful])
-        use = units[useful]
-        value = alternative_nanousd[useful] / use
-        log_value = np.log(value)
-        block[ORIGIN] = np.where(block[EVIDENCE] == 0, log_value, block[ORIGIN])
-        place = np.floor((log_value - block[ORIGIN]) / _RATIO_LOG + 0.5) + BUCKETS // 2
+        who, use, value = idx[useful], units[useful], alternative_nanousd[useful]
+        log_value = np.log(value / use)
+        self._begin(who, log_value)
+        place = np.floor((log_value - self.data[ORIGIN, who]) / _RATIO_LOG + 0.5) + BUCKETS // 2
         bucket = np.clip(place, 0, BUCKETS - 1).astype(np.int64)
-        series = np.arange(who.size)
-        block[WEIGHT][bucket, series] += use
-        block[VALUE][bucket, series] += alternative_nanousd[useful]
-        block[USE] += use
-        block[LONG_USE] += long_units[useful]
-        block[EVIDENCE] += 1.0
-        self.put(who, block)
+        rows = np.stack((WEIGHT.start + bucket, VALUE.start + bucket), axis=1)
+        amounts = np.stack((use, value), axis=1)
+        uses = np.stack((use, long_units[useful]), axis=1)
+        at_ms = milliseconds(ts_ns[useful])
+        scan(self, who, (at_ms, half_life_ms[useful], rows, amounts, uses), _observe)
+
+    def _begin(self, who: IntArray, log_value: FloatArray) -> None:
+        """The first value of a window stays the origin of its buckets."""
+        seen, first = np.unique(who, return_index=True)
+        fresh = self.data[EVIDENCE, seen] == 0
+        self.data[ORIGIN, seen[fresh]] = log_value[first[fresh]]
 
 
-def _forget(block: FloatArray, at_ms: FloatArray, half_life_ms: FloatArray) -> None:
-    elapsed = np.where(block[AT_MS] > 0, np.maximum(at_ms - block[AT_MS], 0.0), 0.0)
-    keep = np.exp2(-elapsed / half_life_ms)
-    for rows in (WEIGHT, VALUE, slice(USE, LONG_USE + 1)):
-        block[rows] *= keep
-    block[AT_MS] = np.maximum(block[AT_MS], at_ms)
+def _observe(
+    block: FloatArray,
+    at_ms: FloatArray,
+    half_life_ms: FloatArray,
+    rows: IntArray,
+    amounts: FloatArray,
+    uses: FloatArray,
+) -> None:
+    """One demand per window, in place. `rows`, `amounts` (n, 2): places and sums of weight and value."""
+    known = block[AT_MS]
+    elapsed = np.where(known > 0, np.maximum(at_ms - known, 0.0), 0.0)
+    block[USE:] *= np.exp2(-elapsed / half_life_ms)
+    np.maximum(known, at_ms, out=known)
+    block[rows, np.arange(at_ms.size)[:, None]] += amounts
+    block[USE : LONG_USE + 1] += uses.T
+    block[EVIDENCE] += 1.0
 
 
 def bid_price(block: FloatArray, quota: FloatArray, demand: FloatArray, outlay: FloatArray) -> FloatArray:

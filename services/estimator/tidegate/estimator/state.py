@@ -21,6 +21,8 @@ from tidegate.events.types import Cause, PoolId, TargetId, WindowId
 FOLD_VERSION = 1
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 """Token classes, in the order of a target's five price series."""
+RATES = ("ttft", "speed", "length")
+"""Rates of a target, in the order of its three series: ms to the first token, output tokens/s, output tokens."""
 UNLISTED = -1
 
 
@@ -91,9 +93,7 @@ class State:
         self.windows: dict[tuple[int, WindowId], int] = {}
         self.window: list[Window] = []
         self.health = Health()
-        self.ttft = RateFilter()
-        self.speed = RateFilter()
-        self.length = RateFilter()
+        self.rates = RateFilter()
         self.prices = PriceFilter()
         self.ledger = WindowLedger()
         self.use = Consumption()
@@ -109,8 +109,8 @@ class State:
             self.target_cooldown.append(Cooldown())
             self.target_version.append(0)
             self.list_price.append([UNLISTED] * len(CLASSES))
-            for table in (self.health, self.ttft, self.speed, self.length):
-                table.ensure(index + 1)
+            self.health.ensure(index + 1)
+            self.rates.ensure((index + 1) * len(RATES))
             self.prices.ensure((index + 1) * len(CLASSES))
         return index
 
@@ -145,15 +145,16 @@ class State:
         """The stored state of a target."""
         i = self.targets[target]
         first = i * len(CLASSES)
+        ttft, speed, length = (self.rates.row(i * len(RATES) + place) for place in range(len(RATES)))
         return Row(
             fold=FOLD_VERSION,
             subject=target_subject(target),
             version=self.target_version[i],
             cooldown=self.target_cooldown[i],
             health=self.health.row(i),
-            ttft=self.ttft.row(i),
-            speed=self.speed.row(i),
-            length=self.length.row(i),
+            ttft=ttft,
+            speed=speed,
+            length=length,
             prices=[self.prices.row(first + c) for c in range(len(CLASSES))],
         )
 
@@ -198,9 +199,8 @@ class State:
         self.target_version[i] = row.version
         self.target_cooldown[i] = row.cooldown
         self.health.load(i, row.health)
-        self.ttft.load(i, row.ttft)
-        self.speed.load(i, row.speed)
-        self.length.load(i, row.length)
+        for place, numbers in enumerate((row.ttft, row.speed, row.length)):
+            self.rates.load(i * len(RATES) + place, numbers)
         place = PriceFilter.FIELDS.index("list_price")
         for c, numbers in enumerate(row.prices):
             self.prices.load(i * len(CLASSES) + c, numbers)

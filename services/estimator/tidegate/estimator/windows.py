@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.estimator.columns import BoolArray, FloatArray, IntArray, IntColumns
+from tidegate.estimator.rounds import scan
 
 START_NS, USED, OUTSIDE, PREVIOUS_START_NS, PREVIOUS_USED, OLDER_USED, OBSERVED_NS = range(7)
 _NEVER = -(1 << 62)
@@ -44,19 +45,14 @@ class WindowLedger(IntColumns):
     PRIOR = (_NEVER, 0, 0, _NEVER, 0, 0, _NEVER)
 
     def use(self, idx: IntArray, start_ns: IntArray, units: IntArray, overlap_ns: IntArray) -> None:
-        """Add `units` to the period that began at `start_ns` (unique `idx`); negative units are a correction.
+        """Add `units` to the period that began at `start_ns`; negative units are a correction. Windows may
+        repeat and keep their order.
 
         A newer start rolls the window over. The previous period still takes late records; what is older yet is
         only totalled. `overlap_ns` is 0 for fixed periods and the duration for those that open with a first
         request: there two gateways may name different starts of one period, and the earliest is right.
         """
-        block = self.take(idx)
-        current = _roll(block, start_ns, overlap_ns)
-        previous = ~current & _same(block[PREVIOUS_START_NS], start_ns, overlap_ns)
-        block[USED] += np.where(current, units, 0)
-        block[PREVIOUS_USED] += np.where(previous, units, 0)
-        block[OLDER_USED] += np.where(current | previous, 0, units)
-        self.put(idx, block)
+        scan(self, idx, (start_ns, units, overlap_ns), _use)
 
     def observe(
         self, idx: IntArray, ts_ns: IntArray, start_ns: IntArray, used: IntArray, overlap_ns: IntArray
@@ -100,6 +96,15 @@ def fixed_start_ns(now_ns: IntArray, anchor_ns: IntArray, duration_ns: IntArray)
     """Start of the fixed period that contains `now_ns`, for many windows; as `events.quota.period_start_ns`."""
     into: IntArray = np.mod(now_ns - anchor_ns, duration_ns)
     return now_ns - into
+
+
+def _use(block: IntArray, start_ns: IntArray, units: IntArray, overlap_ns: IntArray) -> None:
+    """One use per window, in place."""
+    current = _roll(block, start_ns, overlap_ns)
+    previous = ~current & _same(block[PREVIOUS_START_NS], start_ns, overlap_ns)
+    block[USED] += np.where(current, units, 0)
+    block[PREVIOUS_USED] += np.where(previous, units, 0)
+    block[OLDER_USED] += np.where(current | previous, 0, units)
 
 
 def _same(known_ns: IntArray, start_ns: IntArray, overlap_ns: IntArray) -> BoolArray:

@@ -1,12 +1,16 @@
 """Bytes ↔ event. Unknown fields are ignored; unknown types and versions are errors that stop a consumer."""
 
-from typing import Any
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+from typing import Any, Literal
 
 import msgspec
 
 from tidegate.events.envelope import Draft, Envelope
 from tidegate.events.errors import NotAnEnvelope, UnknownEvent
 from tidegate.events.registry import CURRENT, STRUCTS
+from tidegate.events.types import EventId
 from tidegate.events.upcast import upcast
 
 _encoder = msgspec.json.Encoder()
@@ -28,6 +32,37 @@ def decode_envelope(value: bytes | memoryview) -> Envelope:
         return _envelopes.decode(value)
     except (msgspec.DecodeError, RecursionError) as error:  # RecursionError: nested too deep to read
         raise NotAnEnvelope(f"record is no envelope: {error}") from error
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type"):
+    """An event read in one pass: its envelope, whose type is the class, and its data already typed."""
+
+    id: EventId
+    v: int
+    ts: int
+    source: str
+    seq: int
+    data: Any
+    tenant: str | None = None
+    request: str | None = None
+    session: str | None = None
+    cause: str | None = None
+
+
+def whole_decoder(read: Iterable[type], skipped: Iterable[type]) -> msgspec.json.Decoder[Whole]:
+    """Decodes events of these types at today's version, those in `skipped` with their data still raw.
+
+    It raises msgspec.ValidationError or DecodeError for everything else, sound or not: `decode_envelope` and
+    `decode_data` then tell which. What it does decode they would decode to the same.
+    """
+    kinds: list[Any] = []
+    for struct, data in [*((kind, kind) for kind in read), *((kind, msgspec.Raw) for kind in skipped)]:
+        name, version = struct.__name__, CURRENT[struct.__name__]
+        fields = [("v", Literal[version]), ("data", data)]
+        kinds.append(
+            msgspec.defstruct(name, fields, bases=(Whole,), frozen=True, kw_only=True, gc=False, tag=name)
+        )
+    return msgspec.json.Decoder(reduce(or_, kinds))
 
 
 def decode_data(envelope: Envelope) -> Any:

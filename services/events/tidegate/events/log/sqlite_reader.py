@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidegate.events.errors import LogCorrupt, Refused
@@ -12,7 +12,8 @@ from tidegate.events.log.sqlite_rows import MAX_OFFSET, SLOTS
 from tidegate.events.log.sqlite_view import NOTHING, RoleFileView, Span
 from tidegate.events.topics import BY_NAME
 
-_SLICE_RECORDS = 500
+_SLICE_RECORDS = 1_000
+_LEAST_RECORDS = 16
 _PAUSE_S = 0.001
 _PAUSE_MAX_S = 0.02
 _PAUSE_GROWTH = 1.5
@@ -91,12 +92,15 @@ class SqliteReader:
             if version is not None and version != followed.seen
             for item in self._behind(followed, positions)
         )
+        shares = _shares(behind, positions, max_records)
         taken: list[Record] = []
         while behind and len(taken) < max_records:
             item = behind.popleft()
-            part = _next_slice(item, positions[item.where], min(_SLICE_RECORDS, max_records - len(taken)))
+            limit = min(_SLICE_RECORDS, shares[item.where], max_records - len(taken))
+            part = _next_slice(item, positions[item.where], limit)
             positions[item.where] = part[-1].offset + 1 if part else item.span[1]
             taken += part
+            shares[item.where] = max(shares[item.where] - len(part), _LEAST_RECORDS)
             if positions[item.where] < item.span[1]:
                 behind.append(item)
             await asyncio.sleep(0)
@@ -120,6 +124,18 @@ class SqliteReader:
             if positions[where] < span[1]:
                 behind.append(_Behind(followed.view, where, span))
         return behind
+
+
+def _shares(
+    behind: Iterable[_Behind], positions: Mapping[TopicPartition, int], max_records: int
+) -> dict[TopicPartition, int]:
+    """How much of each partition to read before the next: in proportion to what waits there.
+
+    So partitions written side by side are read side by side, and a backlog ends in all of them at once.
+    """
+    waiting = {item.where: item.span[1] - max(positions[item.where], item.span[0]) for item in behind}
+    total = max(sum(waiting.values()), 1)
+    return {where: max(max_records * count // total, _LEAST_RECORDS) for where, count in waiting.items()}
 
 
 def _next_slice(item: _Behind, position: int, limit: int) -> list[Record]:

@@ -3,7 +3,7 @@
 SQLite has no checksum of its own on pages, so a flipped bit in a value would be read as a fact.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from struct import Struct
 from zlib import crc32
 
@@ -61,9 +61,12 @@ def to_row(slot: int, offset: int, key: bytes, value: bytes | None, append_ns: i
     return row_place, key, value, append_ns, _checksum(row_place, key, value, append_ns)
 
 
-def to_record(where: TopicPartition, row: Row) -> Record:
-    """The record of a row. Raises ValueError or TypeError when the row is not what was written."""
-    row_place, key, value, append_ns, check = row
-    if _checksum(row_place, key, value, append_ns) != check:
-        raise ValueError("checksum mismatch")
-    return Record(where.topic, where.partition, row_place & MAX_OFFSET, key, value, append_ns)
+def to_records(where: TopicPartition, rows: Iterable[Row]) -> list[Record]:
+    """The records of rows. Raises ValueError or TypeError when a row is not what was written."""
+    topic, partition = where
+    records: list[Record] = []
+    for row_place, key, value, append_ns, check in rows:
+        if _checksum(row_place, key, value, append_ns) != check:
+            raise ValueError("checksum mismatch")
+        records.append(Record(topic, partition, row_place & MAX_OFFSET, key, value, append_ns))
+    return records

@@ -14,7 +14,7 @@ from tidegate.events.clock import Clock
 from tidegate.events.errors import LogCorrupt
 from tidegate.events.log.port import Record, TopicPartition
 from tidegate.events.log.sqlite_files import naming, number_rows, open_reading, translated
-from tidegate.events.log.sqlite_rows import COUNT_SLOT, SLOTS, Row, offset_at, place, to_record
+from tidegate.events.log.sqlite_rows import COUNT_SLOT, SLOTS, Row, offset_at, place, to_records
 
 _SLICE_RECORDS = 500
 _STEP_RECORDS = 16
@@ -112,9 +112,9 @@ class RoleFileView:
             try:
                 while step := list(islice(cursor, min(_STEP_RECORDS, limit - len(rows)))):
                     rows += step
-                    size += sum(len(value or b"") for _, _, value, _, _ in step)
+                    size += sum([len(row[2] or b"") for row in step])
                     if size > _SLICE_BYTES or self._clock.mono_ns() > ends_ns:
                         break
             finally:
                 cursor.close(True)
-            return [to_record(where, row) for row in rows]
+            return to_records(where, rows)
