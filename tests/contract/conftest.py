@@ -69,6 +69,6 @@ def _archived(folder: Path) -> OpenLog:
 
 
 def _kafka(request: pytest.FixtureRequest) -> OpenLog:
-    kafka_log = pytest.importorskip("support.kafka_log", reason="the Kafka event log has no test support yet")
-    opener: OpenLog = kafka_log.kafka_event_log(request.getfixturevalue("kafka"))
-    return opener
+    from support.kafka_log import kafka_event_log  # aiokafka is slow to import
+
+    return kafka_event_log(request.getfixturevalue("kafka"))

@@ -16,6 +16,8 @@ from tidegate.runtime.kafka_dev.errors import DevKafkaError
 from tidegate.runtime.kafka_dev.installation import from_environment
 
 REQUIRE_VARIABLE = "TIDEGATE_REQUIRE_KAFKA"
+MARKER_VARIABLE = "TIDEGATE_BROKER_MARKER"
+"""A file that gets a line for each reason why a broker test did not run: `make test` ends with them."""
 
 
 @dataclass
@@ -36,9 +38,14 @@ class BrokerSession:
         return f"kafka broker: none ({'; '.join(self.choice.unusable)}); broker tests {what}: {INSTALL_HINT}"
 
     def skip(self, reason: str) -> NoReturn:
-        """Skip the calling test and remember why."""
+        """Skip the calling test and remember why; where the broker is required, it fails."""
+        raise self._ending(reason)
+
+    def _ending(self, reason: str) -> Exception:
         self.not_tested.append(reason)
-        pytest.skip(reason)
+        if self.required:
+            return pytest.fail.Exception(f"{reason} ({REQUIRE_VARIABLE} is set)", pytrace=False)
+        return pytest.skip.Exception(reason)
 
     def enter(self, stack: ExitStack, nodes: int, folder: Path) -> Broker:
         """A broker from the first provider that gives one; else the calling test is skipped or fails."""
@@ -51,10 +58,7 @@ class BrokerSession:
                 return stack.enter_context(provider.open(nodes, folder, self.skip))
             except DevKafkaError as error:
                 reasons.append(f"{provider.label}: {error}")
-        reason = f"no Kafka broker: {'; '.join(reasons)}. To have one: {INSTALL_HINT}"
-        if not self.required:
-            self.skip(reason)
-        raise pytest.fail.Exception(f"{reason} ({REQUIRE_VARIABLE} is set)", pytrace=False)
+        raise self._ending(f"no Kafka broker: {'; '.join(reasons)}. To have one: {INSTALL_HINT}")
 
 
 _SESSION = pytest.StashKey[BrokerSession]()
@@ -71,9 +75,13 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reasons = terminalreporter.config.stash[_SESSION].not_tested
-    for reason in dict.fromkeys(reasons):
+    reasons = list(dict.fromkeys(terminalreporter.config.stash[_SESSION].not_tested))
+    for reason in reasons:
         terminalreporter.write_line(f"BROKER NOT TESTED: {reason}", yellow=True)
+    marker = os.environ.get(MARKER_VARIABLE)
+    if marker and reasons:
+        with Path(marker).open("a") as told:
+            told.writelines(" ".join(reason.split()) + "\n" for reason in reasons)
 
 
 @pytest.fixture(scope="session")
