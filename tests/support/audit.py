@@ -26,7 +26,7 @@ from tidegate.events.partition import PARTITIONS, partition_of
 from tidegate.events.quota import duration_ns
 from tidegate.events.signals import AttemptStarted, UsageSettled
 from tidegate.events.topics import DEADLETTER, REQUESTS, SIGNALS, SPEND, STATE
-from tidegate.gateway.session import find_session
+from tidegate.gateway.session import session_in_headers, tenant_key
 
 RELAYED = (REQUESTS, SIGNALS, SPEND, DEADLETTER)
 
@@ -164,10 +164,9 @@ def check_bills(book: Book, bills: Billed, sessions_at_kills: set[str]) -> None:
 
 def sessions_of(fleet: Fleet, markers: Iterable[str]) -> set[str]:
     """Session ids as they stand in events."""
-    key = fleet.machine.data_key()
-    return {
-        find_session({b"x-tidegate-session": marker.encode()}, {}, None, "", key).id for marker in markers
-    }
+    key = tenant_key(fleet.machine.data_key(), "acme")
+    found = [session_in_headers({b"x-tidegate-session": marker.encode()}, key) for marker in markers]
+    return {session.id for session in found if session is not None}
 
 
 async def reconciled(fleet: Fleet, log: EventLog, bills: Billed) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.events import codec
-from tidegate.events.config import Settings
+from tidegate.events.config import Routing, Settings
 from tidegate.events.envelope import Envelope
 from tidegate.events.journal import frames
 from tidegate.events.journal.store import JournalTail
 from tidegate.events.money import dollars
 from tidegate.gateway.credentials import key_digest
+from tidegate.runtime.control import Control
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import Stopping
 from tidegate.runtime.roles.gateway import GatewayRole
@@ -81,6 +82,28 @@ class Rig:
                 await asyncio.sleep(0.01)
         return found
 
+    def in_flight(self) -> int:
+        return self.role.worker.tally.in_flight
+
+    def serving_digest(self) -> str:
+        return self.role.worker.serving.digest
+
+    def config_problem(self) -> str | None:
+        """Why the newest config is not in force here."""
+        return self.role.follower.status().problem
+
+    def break_journal(self) -> None:
+        """From now on the journal takes nothing, as after a failed sync."""
+        self.role.worker.journal._sync_failed(OSError("broken by the test"))
+
+    async def publish(self, routing: Routing) -> None:
+        """Put a config in force, as the admin role does."""
+        log = self.machine.open_log(["control"])
+        try:
+            await Control(log, self.machine.clock, self.machine.ids).publish_if_new(routing, "test")
+        finally:
+            await log.close()
+
     def ledger(self) -> int:
         return sum(data.cost_nanousd for data in self.data("UsageSettled"))
 
@@ -94,12 +117,14 @@ def settings_toml(
     extra: str = "",
     durability: str = "strict",
     prices: Mapping[str, int] = PRICES,
+    gateway: str = "",
+    route_options: str = "",
 ) -> str:
     """A config with one openai target per provider and one anthropic one, and two routes over them."""
     lines = [
         f'data_dir = "data"\ndurability = "{durability}"',
         extra,
-        "[gateway]\nport = 0",
+        f"[gateway]\nport = 0\n{gateway}",
         '[[tenants]]\nid = "acme"',
     ]
     lines.append(f'[[keys]]\nid = "k1"\ntenant = "acme"\ndigest = "{key_digest(KEY)}"')
@@ -114,7 +139,7 @@ def settings_toml(
             )
     lines.append(targets)
     for dialect, route in (("openai", "chat"), ("anthropic", "messages")):
-        lines.append(f'[[routes]]\nname = "{route}"\nstrategy = "declared"')
+        lines.append(f'[[routes]]\nname = "{route}"\nstrategy = "declared"\n{route_options}')
         lines += [f'[[routes.candidates]]\ntarget = "{name}-{dialect}"' for name in ports]
     return "\n".join(lines)
 
@@ -125,15 +150,26 @@ async def running_rig(
     providers: list[dict[str, Any]] | None = None,
     *,
     settings: Settings | None = None,
+    targets: str = "",
     durability: str = "strict",
     extra: str = "",
     prices: Mapping[str, int] = PRICES,
+    gateway: str = "",
+    route_options: str = "",
 ) -> AsyncIterator[Rig]:
     """Simulator and gateway, both in this loop."""
     simulator = await start(load({"providers": providers or [provider("one"), provider("two")]}))
     try:
         parsed = settings or parse_settings(
-            settings_toml(simulator.ports, durability=durability, extra=extra, prices=prices)
+            settings_toml(
+                simulator.ports,
+                targets,
+                durability=durability,
+                extra=extra,
+                prices=prices,
+                gateway=gateway,
+                route_options=route_options,
+            )
         )
         machine = Machine(parsed, env={"SIM_KEY": UPSTREAM_KEY}, base=folder)
         machine.make_folders()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import orjson
 import pytest
@@ -67,29 +68,41 @@ def test_the_presented_key_is_unambiguous(headers: list[tuple[bytes, bytes]], ex
     assert credentials.presented_key(headers) == expected
 
 
+def found_session(
+    headers: Mapping[bytes, bytes],
+    body: Mapping[str, object],
+    first_user_message: bytes | None,
+    request: str,
+    data_key: bytes,
+) -> session.Session:
+    return session.session_in_headers(headers, data_key) or session.session_in_body(
+        body, first_user_message, request, data_key
+    )
+
+
 def test_session_hints_are_taken_in_order_and_stored_only_as_digests() -> None:
     headers = {b"session-id": b"secret-hint", b"x-claude-code-session-id": b"other"}
-    found = session.find_session(headers, {}, b"hello", "req", b"k" * 32)
+    found = found_session(headers, {}, b"hello", "req", b"k" * 32)
     assert found.source == "x-claude-code-session-id"
     assert "other" not in found.id
-    assert found == session.find_session({b"x-claude-code-session-id": b"other"}, {}, None, "req2", b"k" * 32)
-    assert found.id != session.find_session(headers, {}, None, "req", b"j" * 32).id
-    by_metadata = session.find_session(
+    assert found == found_session({b"x-claude-code-session-id": b"other"}, {}, None, "req2", b"k" * 32)
+    assert found.id != found_session(headers, {}, None, "req", b"j" * 32).id
+    by_metadata = found_session(
         {}, {"metadata": {"user_id": "user_abc_account__session_77-88"}}, None, "req", b"k" * 32
     )
     assert by_metadata.source == "metadata.user_id"
-    as_json = session.find_session(
+    as_json = found_session(
         {}, {"metadata": {"user_id": orjson.dumps({"session_id": "77-88"}).decode()}}, None, "r", b"k" * 32
     )
     assert as_json.id == by_metadata.id
-    assert session.find_session({}, {}, None, "req", b"k" * 32) == session.Session("req", "request")
-    assert session.find_session({}, {}, b"hi", "req", b"k" * 32).source == "first_user_message"
+    assert found_session({}, {}, None, "req", b"k" * 32) == session.Session("req", "request")
+    assert found_session({}, {}, b"hi", "req", b"k" * 32).source == "first_user_message"
 
 
 def test_the_same_value_under_another_name_is_another_session() -> None:
     key = b"k" * 32
-    one = session.find_session({b"session-id": b"x"}, {}, None, "r", key)
-    two = session.find_session({}, {"prompt_cache_key": "x"}, None, "r", key)
+    one = found_session({b"session-id": b"x"}, {}, None, "r", key)
+    two = found_session({}, {"prompt_cache_key": "x"}, None, "r", key)
     assert one.id != two.id
 
 
@@ -119,7 +132,11 @@ def test_a_body_is_measured_not_kept() -> None:
         (b'{"model":"","messages":[]}', "must name a route"),
         (b'{"model":"a"}', "messages"),
         (b'{"model":"a","messages":{}}', "must be an array"),
-        (body(max_tokens=0), "at least 1"),
+        (body(max_tokens=0), "from 1 to"),
+        (body(max_tokens=2**31), "from 1 to"),
+        (body(max_completion_tokens=10**26), "max_completion_tokens|from 1 to"),
+        (b'{"model":"a","messages":' + b"[" * 200_000, "nested too deep|not valid JSON"),
+        (b'{"model":"a","metadata":' + b'{"a":' * 200_000, "nested too deep|not valid JSON"),
         (body(stream="yes"), "stream"),
         (b'{"model":"\xff","messages":[]}', "not valid JSON"),
     ],

@@ -20,6 +20,11 @@ MAX_HINT_NS = 32 * 86_400 * NS_PER_S
 SAME_TARGET_RETRIES = 1
 """Failures of one target that a request answers with another try there, before it counts as down."""
 
+CLOSING: frozenset[Cause] = frozenset(
+    {"unavailable", "transport", "unknown", "auth", "rate_limited", "quota_exhausted"}
+)
+"""Causes that say something of the target; what a client did wrong never counts against one."""
+
 Action = Literal["proceed", "retry_same", "failover", "park"]
 """What the request does next; `park` ends it with an error, it is never rerouted."""
 

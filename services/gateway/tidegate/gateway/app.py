@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request, Response
 
 from tidegate.events.types import Dialect
 from tidegate.gateway.errors import GatewayError, render
-from tidegate.gateway.exchange import App, Receive, Scope, Send, exchange_of
+from tidegate.gateway.exchange import App, Message, Receive, Scope, Send, exchange_of
 from tidegate.gateway.worker import Worker
 
 _MODEL_ENDPOINTS: dict[str, Dialect] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
@@ -28,7 +28,18 @@ class Dispatcher:
             dialect = _MODEL_ENDPOINTS.get(path)
             if dialect is not None:
                 return self._worker.handle(exchange_of(scope), dialect, path)
-        return self._rest(scope, receive, send)
+        return self._named(scope, receive, send)
+
+    async def _named(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What FastAPI answers, with a request id as on every answer."""
+        line = b"x-tidegate-request-id", self._worker.ids.next().encode()
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), line]}
+            await send(message)
+
+        await self._rest(scope, receive, sending)
 
 
 def build_rest(worker: Worker) -> Any:

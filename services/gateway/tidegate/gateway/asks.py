@@ -9,6 +9,8 @@ from tidegate.events.types import Dialect
 from tidegate.gateway.errors import GatewayError
 
 _BYTES_PER_TOKEN = 4
+MAX_TOKENS = 2**31 - 1
+"""Highest bound on output that a client may state."""
 _EMPTY = Raw()
 
 
@@ -27,7 +29,6 @@ class Body(msgspec.Struct, gc=False):
     metadata: Any = None
     thinking: Raw = _EMPTY
     reasoning_effort: Any = None
-    n: int | None = None
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -57,7 +58,7 @@ class Body(msgspec.Struct, gc=False):
         """True when the client explicitly asks for reasoning."""
         if dialect == "anthropic":
             return b'"enabled"' in memoryview(self.thinking).tobytes()
-        return self.reasoning_effort not in {None, "none"}
+        return self.reasoning_effort not in (None, "none")
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -77,11 +78,13 @@ def parse_body(raw: bytes) -> Body:
         raise GatewayError("body_invalid", f"Request body: {error}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise GatewayError("body_invalid", f"Request body is not valid JSON: {error}.") from error
+    except RecursionError as error:
+        raise GatewayError("body_invalid", "Request body is nested too deep.") from error
     if not body.model:
         raise GatewayError("body_invalid", "Request body: `model` must name a route.")
     limit = body.max_output_tokens
-    if limit is not None and limit < 1:
-        raise GatewayError("body_invalid", f"Request body: max tokens must be at least 1, not {limit}.")
+    if limit is not None and not 1 <= limit <= MAX_TOKENS:
+        raise GatewayError("body_invalid", f"Request body: max tokens must be from 1 to {MAX_TOKENS}.")
     if memoryview(body.messages).tobytes()[:1] != b"[":
         raise GatewayError("body_invalid", "Request body: `messages` must be an array.")
     return body
@@ -93,6 +96,6 @@ def first_user_message(body: Body) -> bytes | None:
         for message in _messages.decode(body.messages):
             if message.role == "user":
                 return memoryview(message.content).tobytes()
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise GatewayError("body_invalid", f"Request body: `messages`: {error}.") from error
     return None

@@ -7,20 +7,21 @@ from tidegate.gateway.headers import forwarded_headers
 from tidegate.gateway.outbound.head import render_headers
 from tidegate.gateway.request_head import Fields
 from tidegate.gateway.serving import ServedTarget, Serving
-from tidegate.gateway.session import Session, session_in_headers
+from tidegate.gateway.session import Session, session_in_headers, tenant_key
 
 
 class Caller:
     """Who asks, under one config: valid only as long as that config is the one in force."""
 
-    __slots__ = ("_lines", "headers", "principal", "serving", "session")
+    __slots__ = ("_lines", "data_key", "headers", "principal", "serving", "session")
 
     def __init__(self, serving: Serving, fields: Fields, data_key: bytes) -> None:
         """Raises GatewayError for a missing, doubtful or unknown key."""
         self.serving = serving
         self.principal = _identify(serving, fields)
         self.headers = dict(fields)
-        self.session: Session | None = session_in_headers(self.headers, data_key)
+        self.data_key = tenant_key(data_key, self.principal.tenant.id)
+        self.session: Session | None = session_in_headers(self.headers, self.data_key)
         self._lines: dict[TargetId, bytes] = {}
 
     def lines_for(self, target: ServedTarget) -> bytes:

@@ -3,7 +3,7 @@
 import asyncio
 
 from tidegate.events import causes
-from tidegate.events.decision import CandidateVerdict
+from tidegate.events.decision import CandidateVerdict, DecisionMade
 from tidegate.events.types import Cause
 from tidegate.gateway.attempt import Attempt, Tools
 from tidegate.gateway.errors import Code, GatewayError
@@ -38,21 +38,22 @@ def ranked(candidates: tuple[CandidateVerdict, ...]) -> list[CandidateVerdict]:
 class Chain:
     """Tries the ranked candidates until one has served the client."""
 
-    def __init__(self, tools: Tools, job: Job) -> None:
+    def __init__(self, tools: Tools, job: Job, decision: DecisionMade) -> None:
         self._tools = tools
         self._job = job
+        self._order = ranked(decision.candidates)
         self._closed_pools: set[str] = set()
         self._tried: dict[str, int] = {}
 
     async def run(self) -> None:
         """Serve the client. Raises GatewayError when every try failed, Cancelled when the client left."""
         job = self._job
-        order = ranked(job.decision.candidates)
+        order = self._order
         last: Failure | None = None
         for position, verdict in enumerate(order):
             if job.attempts >= job.route.max_attempts:
                 break
-            if verdict.pool in self._closed_pools:
+            if verdict.pool in self._closed_pools or not self._is_affordable(verdict):
                 continue
             last = await self._try(verdict)
             if last is None:
@@ -66,9 +67,17 @@ class Chain:
                     return
         raise _error_of(last, self._tools.clock.wall_ns())
 
+    def _is_affordable(self, verdict: CandidateVerdict) -> bool:
+        """True while what the request has cost and what this try is expected to cost stay under the cap."""
+        job, cap = self._job, self._job.route.max_cost_nanousd
+        if cap is None or job.attempts == 0:  # the first try was admitted under it
+            return True
+        expected = 0 if verdict.price is None else verdict.price.cash
+        return job.cost_nanousd is not None and job.cost_nanousd + expected <= cap
+
     def _has_more(self, rest: list[CandidateVerdict]) -> bool:
         return self._job.attempts < self._job.route.max_attempts and any(
-            verdict.pool not in self._closed_pools for verdict in rest
+            verdict.pool not in self._closed_pools and self._is_affordable(verdict) for verdict in rest
         )
 
     async def _again(self, verdict: CandidateVerdict, at_ns: int | None, last: Failure) -> Failure | None:
@@ -78,6 +87,7 @@ class Chain:
             wait_ns > MAX_HOLD_NS
             or wait_ns / 1e9 > job.remaining_s()
             or job.attempts >= job.route.max_attempts
+            or not self._is_affordable(verdict)
         ):
             return last
         asked_ns = job.clock.mono_ns()

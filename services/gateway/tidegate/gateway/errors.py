@@ -107,6 +107,11 @@ class Rendered(msgspec.Struct, frozen=True):
     body: bytes
 
 
+def request_id_line(request: str) -> bytes:
+    """The header line that names a request to its client."""
+    return b"x-tidegate-request-id: %b\r\n" % request.encode()
+
+
 def envelope(dialect: Dialect, status: int, code: str, message: str) -> dict[str, Any]:
     """The error object of a dialect: Anthropic's for messages, OpenAI's for all else."""
     if dialect == "anthropic":

@@ -5,9 +5,7 @@ dictionaries, head and first bytes in one write. Both paths share the cancel hoo
 """
 
 import asyncio
-import logging
 import re
-import traceback
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Literal, Protocol, cast
 
@@ -15,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from tidegate.gateway import refusals
+from tidegate.gateway.boundary import report
 from tidegate.gateway.request_head import RequestHead
 
 Reason = Literal["client_gone", "client_slow", "client_fault", "server_fault", "draining", "shutdown"]
@@ -30,7 +29,6 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 EXTENSION = "tidegate.exchange"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BAD_FIELD = re.compile(rb"[\x00\r\n]")
-_logger = logging.getLogger("tidegate.gateway.server")
 
 
 class ClientGone(OSError):
@@ -51,6 +49,7 @@ class Connection(Protocol):
 
     @property
     def date_line(self) -> bytes: ...
+    def id_line(self) -> bytes: ...
     def may_keep_alive(self) -> bool: ...
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
@@ -83,6 +82,7 @@ class Exchange:
         "_wants_all",
         "_writable",
         "answered",
+        "body_bytes",
         "body_complete",
         "gone",
         "head",
@@ -110,6 +110,7 @@ class Exchange:
         self._chunked = False
         self._remaining = -1
         self.keep_alive = keep_alive
+        self.body_bytes = 0
         self.body_complete = False
         self.started = False
         self.answered = False
@@ -121,6 +122,7 @@ class Exchange:
     def take_body(self, data: bytes, high_water_bytes: int) -> None:
         """Body bytes from the wire; pauses reading above the high-water mark unless all is wanted."""
         self._chunks.append(data)
+        self.body_bytes += len(data)
         self._unread += len(data)
         if not self._wants_all:
             if self._unread > high_water_bytes:
@@ -148,7 +150,7 @@ class Exchange:
             try:
                 hook(reason)
             except Exception as error:  # noqa: BLE001 - a hook must not take the event loop's callback down
-                _report("cancel hook failed", error)
+                report("cancel hook failed", error)
 
     def wake_writer(self) -> None:
         """The transport's buffer fell below its low-water mark, or the client is gone."""
@@ -160,10 +162,10 @@ class Exchange:
         try:
             await app(scope, self.receive, self.send)
             if not self.answered and self.gone is None:
-                _logger.error("application returned without a complete answer")
+                report("application gave no complete answer", RuntimeError())
         except Exception as error:  # noqa: BLE001 - the boundary: whatever failed, the client gets an end
             if self.gone is None or not isinstance(error, ClientGone | ClientDisconnect):
-                _report("application failed", error)
+                report("application failed", error)
         finally:
             self._give_up()
             self._connection.exchange_ended(self)
@@ -323,7 +325,13 @@ class Exchange:
             self._connection.abort("server_fault")
             return
         self._head, self.started, self.keep_alive = b"", True, False
-        self._connection.transport.write(refusals.render(refusals.INTERNAL, bodyless=self._head_only))
+        answer = refusals.render(
+            refusals.INTERNAL,
+            self.head.raw_path,
+            lines=self._connection.id_line(),
+            bodyless=self._head_only,
+        )
+        self._connection.transport.write(answer)
         self._complete()
 
     def _put(self, data: bytes) -> None:
@@ -387,10 +395,3 @@ def _render_fields(fields: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, int | 
         elif lower not in {b"transfer-encoding", b"date", b"keep-alive"}:
             lines += (name, b": ", value, b"\r\n")
     return b"".join(lines), length, close
-
-
-def _report(what: str, error: BaseException) -> None:
-    """Log class and innermost places of an error, never its text: texts may quote requests or secrets."""
-    places = traceback.extract_tb(error.__traceback__)[-4:]
-    where = " < ".join(f"{place.name}:{place.lineno}" for place in reversed(places))
-    _logger.error("%s: %s at %s", what, type(error).__qualname__, where)

@@ -10,7 +10,7 @@ from tidegate.events.journal.receipt import Context
 from tidegate.events.types import Dialect, TargetId
 from tidegate.gateway.asks import Body
 from tidegate.gateway.caller import Caller
-from tidegate.gateway.errors import GatewayError, error_event, render
+from tidegate.gateway.errors import GatewayError, error_event, render, request_id_line
 from tidegate.gateway.exchange import Exchange, Reason
 
 _KEEPALIVE = {"openai": b": keep-alive\n\n", "anthropic": b'event: ping\ndata: {"type": "ping"}\n\n'}
@@ -56,10 +56,8 @@ class Job:
         clock: Clock,
     ) -> None:
         self.exchange = exchange
-        self.caller = caller
-        self.serving = caller.serving
+        self.serve_by(caller)
         self.dialect: Dialect = dialect
-        self.principal = principal = caller.principal
         self.request = request
         self.clock = clock
         self.started_ns = clock.mono_ns()
@@ -67,11 +65,12 @@ class Job:
         self.attempts = 0
         self.cost_nanousd: int | None = 0
         self.ttft_ns: int | None = None
+        self.decision: DecisionMade | None = None
         self.target: TargetId | None = None
         self.gone: Reason | None = None
         self.cancel_action: Callable[[], object] | None = None
         self.keepalive: asyncio.TimerHandle | None = None
-        self.context = Context(tenant=principal.tenant.id, request=request)
+        self.context = Context(tenant=caller.principal.tenant.id, request=request)
         self.partition = 0
         self.raw = b""
         # Set in order by the front; reading one too early is a programming error.
@@ -79,7 +78,12 @@ class Job:
         self.body: Body
         self.ask: Ask
         self.route: Route
-        self.decision: DecisionMade
+
+    def serve_by(self, caller: Caller) -> None:
+        """Take who asks, and with it the config that holds for this request."""
+        self.caller = caller
+        self.serving = caller.serving
+        self.principal = caller.principal
 
     def on_gone(self, reason: Reason) -> None:
         """The cancel hook of the listener: stop whatever the request is waiting for."""
@@ -94,9 +98,9 @@ class Job:
 
     def head_lines(self, *, chosen: bool = True) -> bytes:
         """The gateway's own response headers."""
-        decision: DecisionMade | None = getattr(self, "decision", None)
+        decision = self.decision
         if decision is None:
-            return b"x-tidegate-request-id: %b\r\n" % self.request.encode()
+            return request_id_line(self.request)
         ids = b"x-tidegate-request-id: %b\r\nx-tidegate-decision-id: %b\r\n" % (
             self.request.encode(),
             decision.decision.encode(),

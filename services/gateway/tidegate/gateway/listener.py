@@ -15,10 +15,11 @@ from tidegate.gateway.server_limits import ServerLimits
 class GatewayServer:
     """One application on a set of bound sockets, in the running event loop."""
 
-    def __init__(self, app: App, limits: ServerLimits) -> None:
+    def __init__(self, app: App, limits: ServerLimits, id_line: Callable[[], bytes] = bytes) -> None:
+        """`id_line` makes the header line that names a request which the listener refuses by itself."""
         self._limits = limits
         self._app = app
-        self._state = ListenerState(limits)
+        self._state = ListenerState(limits, id_line)
         self._listeners: list[asyncio.Server] = []
         self._date_timer: asyncio.TimerHandle | None = None
         self._config = Config(
@@ -124,6 +125,7 @@ async def serve(
     limits: ServerLimits,
     *,
     stop: asyncio.Event,
+    id_line: Callable[[], bytes] = bytes,
     on_started: Callable[[GatewayServer], None] | None = None,
 ) -> int:
     """Serve until `stop` is set, then drain: stop accepting, wait ≤ `drain_grace_s`, cancel what is left,
@@ -132,7 +134,7 @@ async def serve(
     Returns how many requests had to be cut. Readiness and the drain delay come before `stop`
     (`announce_drain` during the delay).
     """
-    server = GatewayServer(app, limits)
+    server = GatewayServer(app, limits, id_line)
     try:
         await server.start(sockets)
         if on_started is not None:

@@ -77,7 +77,13 @@ def _refused(
     )
 
 
-def finished(journal: Journal, job: Job, outcome: RequestOutcome, error: GatewayError | None) -> None:
+def finished(
+    journal: Journal,
+    job: Job,
+    decision: DecisionMade,
+    outcome: RequestOutcome,
+    error: GatewayError | None,
+) -> None:
     """RequestFinished, whatever the outcome."""
     now_ns = job.clock.mono_ns()
     journal.record(
@@ -90,7 +96,7 @@ def finished(journal: Journal, job: Job, outcome: RequestOutcome, error: Gateway
             outcome=outcome,
             status=200 if error is None else error.status,
             attempts=job.attempts,
-            decision=job.decision.decision,
+            decision=decision.decision,
             target=job.target,
             code=None if error is None else error.code,
             duration_ns=now_ns - job.started_ns,

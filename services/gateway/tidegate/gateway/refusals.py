@@ -34,6 +34,9 @@ METHOD_UNKNOWN = Refusal(501, "method_not_supported", "This method is not suppor
 TOO_MANY_CONNECTIONS = Refusal(
     503, "too_many_connections", "The gateway has no free connection.", b"retry-after: 1\r\n"
 )
+BODIES_TOO_MANY = Refusal(
+    503, "overloaded", "The gateway holds too many request bodies.", b"retry-after: 1\r\n"
+)
 VERSION_UNKNOWN = Refusal(505, "version_not_supported", "Only HTTP/1.1 and HTTP/1.0 are supported.")
 INTERNAL = Refusal(500, "internal_error", "The gateway failed to answer.")
 
@@ -49,8 +52,8 @@ def refusal_body(refusal: Refusal, target: bytes) -> bytes:
     return orjson.dumps({"error": {**detail, "param": None}})
 
 
-def render(refusal: Refusal, target: bytes = b"", *, bodyless: bool = False) -> bytes:
-    """The whole HTTP answer, with `connection: close`; `bodyless` leaves out the body (HEAD)."""
+def render(refusal: Refusal, target: bytes = b"", *, lines: bytes = b"", bodyless: bool = False) -> bytes:
+    """The whole HTTP answer, with `connection: close`; `lines` are more header lines, `bodyless` is for HEAD."""
     body = refusal_body(refusal, target)
     phrase = HTTPStatus(refusal.status).phrase.encode()
     upgrade = b", upgrade" if refusal.status == 426 else b""
@@ -59,6 +62,7 @@ def render(refusal: Refusal, target: bytes = b"", *, bodyless: bool = False) -> 
             b"HTTP/1.1 %d %b\r\n" % (refusal.status, phrase),
             b"content-type: application/json\r\n",
             refusal.extra,
+            lines,
             b"connection: close%b\r\ncontent-length: %d\r\n\r\n" % (upgrade, len(body)),
             b"" if bodyless else body,
         )

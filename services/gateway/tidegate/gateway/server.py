@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 import httptools
 from uvicorn.config import Config
@@ -23,14 +24,16 @@ _ASGI = {"version": "3.0", "spec_version": "2.4"}
 class ListenerState(ServerState):
     """What the connections of one listener share."""
 
-    def __init__(self, limits: ServerLimits) -> None:
+    def __init__(self, limits: ServerLimits, id_line: Callable[[], bytes]) -> None:
         super().__init__()
+        self.id_line = id_line
         self.exchanges: set[Exchange] = set()
         self.draining = False
         self.closing = False
         self.date_line = b""
         self.quiet: asyncio.Event | None = None
         self.heads = SeenHeads(limits.max_body_bytes)
+        self.held_body_bytes = 0
 
     def is_quiet(self) -> bool:
         """No request runs and no answer waits to be taken."""
@@ -210,8 +213,18 @@ class GatewayProtocol(HttpToolsProtocol):
         if self._body_bytes > self.limits.max_body_bytes:
             self._refusal = refusals.BODY_TOO_LARGE
             raise _StopParsing
-        if self.exchange is not None:
-            self.exchange.take_body(body, self.limits.read_high_water_bytes)
+        if self.exchange is not None and not self._hold(self.exchange, body):
+            self._refusal = refusals.BODIES_TOO_MANY
+            raise _StopParsing
+
+    def _hold(self, exchange: Exchange, body: bytes) -> bool:
+        """Take part of a body; False when all requests together hold too much already."""
+        listener, limits = self.listener, self.limits
+        if listener.held_body_bytes + len(body) > limits.max_held_body_bytes:
+            return False
+        listener.held_body_bytes += len(body)
+        exchange.take_body(body, limits.read_high_water_bytes)
+        return True
 
     def on_message_complete(self) -> None:
         if self._state == _BODY:
@@ -226,6 +239,9 @@ class GatewayProtocol(HttpToolsProtocol):
     @property
     def date_line(self) -> bytes:
         return self.listener.date_line
+
+    def id_line(self) -> bytes:
+        return self.listener.id_line()
 
     def may_keep_alive(self) -> bool:
         """False when the request is not read to its end, or nothing more will be read here."""
@@ -258,6 +274,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def exchange_ended(self, exchange: Exchange) -> None:
         """The application's coroutine for this request has ended."""
         self.listener.exchanges.discard(exchange)
+        self.listener.held_body_bytes -= exchange.body_bytes
         self.listener.note_end()
 
     def abort(self, reason: Reason) -> None:
@@ -282,8 +299,9 @@ class GatewayProtocol(HttpToolsProtocol):
         if seen is not None:
             head, body = seen
             exchange = self._accept(head, "1.1", keep_alive=True)
-            if body:
-                exchange.take_body(body, self.limits.read_high_water_bytes)
+            if body and not self._hold(exchange, body):
+                self._refuse(refusals.BODIES_TOO_MANY)
+                return
             exchange.end_body()
             return
         self._feed_head(data, budget)
@@ -374,7 +392,7 @@ class GatewayProtocol(HttpToolsProtocol):
             exchange.lost("client_fault")
             self.exchange = None
         self._deaf = True
-        self.transport.write(refusals.render(refusal, self.url))
+        self.transport.write(refusals.render(refusal, self.url, lines=self.listener.id_line()))
         self._close_softly()
 
     def _close_softly(self) -> None:

@@ -28,6 +28,8 @@ class ServerLimits:
     """After a refusal, how long input is read and thrown away so that the answer is not lost to a reset."""
     read_high_water_bytes: int = 256 * KIB
     """Unread body at which reading pauses until the application asks for it."""
+    max_held_body_bytes: int = 512 * MIB
+    """Bodies of all running requests together: each is kept until its request ends, for failover."""
     write_high_water_bytes: int = 64 * KIB
     """Unsent answer at which `Exchange.write_paused` turns true."""
     drain_grace_s: float = 30.0

@@ -16,6 +16,8 @@ from tidegate.gateway.upstream import PreparedTarget, Upstream
 
 PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
 DEFAULT_RESERVE_TOKENS = 4_096
+MAX_RESERVE_TOKENS = 262_144
+"""What a client's own bound is worth at most where the target states none: no model writes more."""
 
 
 class ServedTarget:
@@ -64,8 +66,10 @@ class ServedTarget:
 
     def reserve_tokens(self, asked: int | None) -> int:
         """Output tokens assumed when the usage stays unknown: the client's bound, else the model's."""
-        bounds = [bound for bound in (asked, self.config.max_output_tokens) if bound is not None]
-        return min(bounds) if bounds else DEFAULT_RESERVE_TOKENS
+        limit = self.config.max_output_tokens
+        if asked is None:
+            return DEFAULT_RESERVE_TOKENS if limit is None else limit
+        return min(asked, MAX_RESERVE_TOKENS if limit is None else limit)
 
 
 class Serving:

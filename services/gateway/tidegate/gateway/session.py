@@ -3,7 +3,6 @@
 import base64
 import hmac
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -11,8 +10,6 @@ import orjson
 
 HEADERS = ("x-tidegate-session", "x-claude-code-session-id", "session-id", "session_id")
 _HEADER_NAMES = tuple((name, name.encode()) for name in HEADERS)
-_MAX_HINT_BYTES = 4_096
-_KNOWN_SESSIONS = 4_096
 
 
 class Session(msgspec.Struct, frozen=True, gc=False):
@@ -22,25 +19,12 @@ class Session(msgspec.Struct, frozen=True, gc=False):
     source: str
 
 
-def find_session(
-    headers: Mapping[bytes, bytes],
-    body: Mapping[str, Any],
-    first_user_message: bytes | None,
-    request: str,
-    data_key: bytes,
-) -> Session:
-    """The session of a request. `headers` has lower-case names; `body` the fields that may hold a hint."""
-    return session_in_headers(headers, data_key) or session_in_body(
-        body, first_user_message, request, data_key
-    )
-
-
 def session_in_headers(headers: Mapping[bytes, bytes], data_key: bytes) -> Session | None:
-    """The session a header names, None when none does."""
+    """The session a header names, None when none does. Names are lower-case; `data_key` is the tenant's."""
     for name, header in _HEADER_NAMES:
         value = headers.get(header)
         if value:
-            return _keyed(data_key, name, value[:_MAX_HINT_BYTES])
+            return _keyed(data_key, name, value)
     return None
 
 
@@ -50,12 +34,12 @@ def session_in_body(
     """The session the body names or begins with; of neither, the request is its own session."""
     cache_key = body.get("prompt_cache_key")
     if isinstance(cache_key, str) and cache_key:
-        return _keyed(data_key, "prompt_cache_key", cache_key.encode()[:_MAX_HINT_BYTES])
+        return _keyed(data_key, "prompt_cache_key", cache_key.encode())
     user = _session_in_metadata(body.get("metadata"))
     if user:
-        return _keyed(data_key, "metadata.user_id", user.encode()[:_MAX_HINT_BYTES])
+        return _keyed(data_key, "metadata.user_id", user.encode())
     if first_user_message:
-        return _keyed(data_key, "first_user_message", first_user_message[:_MAX_HINT_BYTES])
+        return _keyed(data_key, "first_user_message", first_user_message)
     return Session(request, "request")
 
 
@@ -77,8 +61,11 @@ def _session_in_metadata(metadata: Any) -> str | None:
     return None
 
 
-@lru_cache(maxsize=_KNOWN_SESSIONS)
+def tenant_key(data_key: bytes, tenant: str) -> bytes:
+    """A tenant's own data key, derived from the installation's: equal hints of two tenants tell nobody so."""
+    return hmac.digest(data_key, b"tenant\0" + tenant.encode(), "sha256")
+
+
 def _keyed(data_key: bytes, name: str, value: bytes) -> Session:
-    # A session's requests come one after another with the same hint.
     digest = hmac.digest(data_key, name.encode() + b"\0" + value, "sha256")
     return Session(base64.urlsafe_b64encode(digest[:15]).decode(), name)

@@ -26,7 +26,7 @@ def retry_after_ms(headers: Mapping[str, str], now_ns: int) -> int | None:
         return _bounded_ms(seconds * 1_000)
     try:
         when = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return _bounded_ms((when.timestamp() * _NS - now_ns) / 1_000_000)
 
@@ -38,6 +38,8 @@ def reset_at_ns(text: str | None, now_ns: int) -> int | None:
     parts = _DURATION.findall(text)
     if parts and "".join(number + unit for number, unit in parts) == text.strip():
         ahead_ms = sum(float(number) * _DURATION_MS[unit] for number, unit in parts)
+        if ahead_ms * 1_000_000 > MAX_AHEAD_NS:
+            return None
         return _believable(now_ns + int(ahead_ms * 1_000_000), now_ns)
     try:
         when = datetime.fromisoformat(text.strip())

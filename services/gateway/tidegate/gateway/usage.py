@@ -5,6 +5,9 @@ from typing import Any
 from tidegate.events.money import Tokens
 from tidegate.events.types import Dialect
 
+MAX_COUNT = 2**31 - 1
+"""A provider's count above it is no count: no model reads or writes that much, and sums must stay exact."""
+
 
 class UsageTally:
     """Usage of one answer, gathered from any number of objects: the last explicit value of a field wins.
@@ -39,7 +42,7 @@ class UsageTally:
 
 
 def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0  # JSON's true and false are ints to isinstance
+    return type(value) is int and 0 <= value <= MAX_COUNT  # JSON's true and false are ints to isinstance
 
 
 def from_answer(dialect: Dialect, answer: dict[str, Any]) -> Tokens:

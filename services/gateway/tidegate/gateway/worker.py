@@ -14,9 +14,10 @@ from tidegate.events.requests import RequestOutcome
 from tidegate.events.types import Dialect, RouteName, TargetId
 from tidegate.gateway import asks, recorder, splice
 from tidegate.gateway.attempt import Cancelled
+from tidegate.gateway.boundary import as_gateway_error
 from tidegate.gateway.caller import Caller
 from tidegate.gateway.chain import Chain
-from tidegate.gateway.errors import GatewayError, render
+from tidegate.gateway.errors import GatewayError, render, request_id_line
 from tidegate.gateway.exchange import ClientGone, Exchange
 from tidegate.gateway.job import Job
 from tidegate.gateway.ports import Planner
@@ -85,25 +86,33 @@ class Worker:
 
     async def handle(self, exchange: Exchange, dialect: Dialect, endpoint: str) -> None:
         """Serve one model request from head to last byte; every failure is told in the client's dialect."""
+        request = self.ids.next()
         try:
-            job = Job(exchange, self.caller_of(exchange.head), dialect, self.ids.next(), self.clock)
+            job = Job(exchange, self.caller_of(exchange.head), dialect, request, self.clock)
         except GatewayError as error:
             rendered = render(error, dialect)
-            exchange.respond(rendered.status, rendered.head, rendered.body)
+            exchange.respond(rendered.status, rendered.head + request_id_line(request), rendered.body)
             return
         exchange.on_disconnect(job.on_gone)
+        admitted = False
         try:
-            await self._prepare(job, endpoint)
-        except GatewayError as error:
-            self._refuse_early(job, error)
-            return
+            self._admit_load()
+            self.tally.in_flight += 1
+            admitted = True
+            job.raw = await exchange.read_body()
+            self._prepare(job, endpoint)
         except ClientGone:
-            return
-        await self._serve(job)
+            pass
+        except Exception as error:  # noqa: BLE001 - the boundary: every fault is told and recorded
+            self._refuse_early(job, as_gateway_error(error, request))
+        else:
+            await self._serve(job)
+        finally:
+            self.tally.in_flight -= admitted
 
-    async def _prepare(self, job: Job, endpoint: str) -> None:
-        self._admit_load()
-        job.raw = await job.exchange.read_body()
+    def _prepare(self, job: Job, endpoint: str) -> None:
+        # The body may have taken long: from here to the last attempt, one config.
+        job.serve_by(self.caller_of(job.exchange.head))
         job.body = body = asks.parse_body(job.raw)
         route = job.serving.routes.get(RouteName(body.model))
         if route is None:
@@ -129,19 +138,19 @@ class Worker:
             raise GatewayError("overloaded", "Too many requests are in flight.", retry_after_s=1)
 
     def _session(self, job: Job) -> Session:
+        data_key = job.caller.data_key
         if job.caller.session is not None:
             return job.caller.session
         body = job.body
         hints = {"prompt_cache_key": body.prompt_cache_key, "metadata": body.metadata}
-        found = session_in_body(hints, None, job.request, self._data_key)
+        found = session_in_body(hints, None, job.request, data_key)
         if found.source != "request":
             return found
-        return session_in_body({}, asks.first_user_message(body), job.request, self._data_key)
+        return session_in_body({}, asks.first_user_message(body), job.request, data_key)
 
     def _refuse_early(self, job: Job, error: GatewayError) -> None:
         self.tally.refused += 1
-        body = getattr(job, "body", None)
-        route = None if body is None else body.model[:128]
+        route = job.route.name if hasattr(job, "route") else None
         tenant = job.principal.tenant.id
         try:
             recorder.refused_early(self.journal, tenant, job.request, job.principal.key.id, route, error)
@@ -150,7 +159,6 @@ class Worker:
         job.fail(error)
 
     async def _serve(self, job: Job) -> None:
-        self.tally.in_flight += 1
         outcome: RequestOutcome = "failed"
         told: GatewayError | None = None
         try:
@@ -160,7 +168,7 @@ class Worker:
                 return
             if job.ask.stream:
                 job.arm_keepalive(self.settings.silent_keepalive_s)
-            await Chain(self, job).run()
+            await Chain(self, job, decision).run()
             outcome = "completed"
         except Cancelled:
             outcome = "cancelled"
@@ -173,10 +181,13 @@ class Worker:
             outcome = "cancelled"
             if job.gone is None:
                 raise
+        except Exception as error:  # noqa: BLE001 - the boundary: every fault is told and recorded
+            told = as_gateway_error(error, job.request)
         finally:
-            self.tally.in_flight -= 1
-            if job.attempts or told is not None:
-                self._finish(job, outcome, told)
+            if job.decision is None:
+                self._refuse_early(job, told or GatewayError("internal_error", "The gateway failed."))
+            elif job.attempts or told is not None:
+                self._finish(job, job.decision, outcome, told)
 
     def _decide(self, job: Job) -> DecisionMade:
         decision = job.decision = self.planner.plan(job.ask)
@@ -195,10 +206,12 @@ class Worker:
         recorder.refused(self.journal, job, error)
         job.fail(error)
 
-    def _finish(self, job: Job, outcome: RequestOutcome, told: GatewayError | None) -> None:
+    def _finish(
+        self, job: Job, decision: DecisionMade, outcome: RequestOutcome, told: GatewayError | None
+    ) -> None:
         job.stop_keepalive()
         try:
-            recorder.finished(self.journal, job, outcome, told)
+            recorder.finished(self.journal, job, decision, outcome, told)
         except JournalUnwritable:
             self.tally.unrecorded += 1
         if told is not None:

@@ -5,7 +5,7 @@ force and its age shows in `status`.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from tidegate.events.clock import Clock
 from tidegate.events.codec import decode_data, decode_envelope
 from tidegate.events.config import Routing
 from tidegate.events.control import ConfigPublished, TargetDisabled, TargetEnabled
-from tidegate.events.errors import LogUnavailable, NotAnEnvelope, UnknownEvent
+from tidegate.events.errors import LogUnavailable, NotAnEnvelope, TidegateError, UnknownEvent
 from tidegate.events.log.port import EventLog, Reader, Record, TopicPartition
 from tidegate.events.snapshots import Applied, RateSnapshot
 from tidegate.events.topics import CONTROL, SIGNALS, SNAPSHOTS
@@ -24,6 +24,7 @@ from tidegate.planner.view import ConfigRefused, View, view_of, with_snapshots, 
 
 POLL_S = 0.25
 RETRY_S = 1.0
+CONFIG_RETRY_S = 5.0
 NS_PER_S = 1_000_000_000
 
 _READ = frozenset({"ConfigPublished", "TargetEnabled", "TargetDisabled", "RateSnapshot", "Applied"})
@@ -45,9 +46,23 @@ class FollowerStatus(msgspec.Struct, frozen=True):
 
 
 class Follower:
-    """Holder of the current view. Starts on `routing`; the overlay is told what snapshots now cover."""
+    """Holder of the current view. Starts on `routing`; the overlay is told what snapshots now cover.
 
-    def __init__(self, log: EventLog, routing: Routing, overlay: Overlay, clock: Clock) -> None:
+    `accept` is called with a new config before the view changes to it: whoever serves by the view switches in
+    the same step, or raises TidegateError. Then the old view stays in force, and the config is offered again.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        routing: Routing,
+        overlay: Overlay,
+        clock: Clock,
+        accept: Callable[[Routing], None] = lambda _: None,
+    ) -> None:
+        self._accept = accept
+        self._declined: ConfigPublished | None = None
+        self._declined_ns = 0
         self._log = log
         self._overlay = overlay
         self._clock = clock
@@ -105,6 +120,7 @@ class Follower:
                 self._answered()
                 if records:
                     self._take([fact for record in records if (fact := self._fact(record)) is not None])
+                self._offer_again()
         finally:
             await reader.close()
 
@@ -179,7 +195,7 @@ class Follower:
 
     def _configured(self, config: ConfigPublished) -> View:
         """The view on a new config; one that cannot be honoured is named and the old one stays."""
-        self._refused = None
+        self._refused = self._declined = None
         if config.digest == self._view.digest:
             return self._view
         try:
@@ -192,7 +208,19 @@ class Follower:
                 f"config {config.digest} reads as {view.digest} here: this build is too old for it"
             )
             return self._view
+        try:
+            self._accept(config.routing)
+        except TidegateError as error:
+            self._refused = f"config {config.digest} cannot be served here: {error}"
+            self._declined, self._declined_ns = config, self._clock.mono_ns()
+            return self._view
         return view
+
+    def _offer_again(self) -> None:
+        """What was missing here, a secret for instance, may have come."""
+        declined = self._declined
+        if declined is not None and self._clock.mono_ns() - self._declined_ns >= CONFIG_RETRY_S * NS_PER_S:
+            self._take([declined])
 
 
 def _by_age(records: Iterable[Record]) -> list[Record]:

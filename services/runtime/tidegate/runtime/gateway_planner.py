@@ -43,7 +43,8 @@ class GatewayPlanner:
     def attempt_failed(self, event: AttemptFailed, seq: int) -> None:
         """A failure: what the table says of it holds here at once."""
         strikes = self._strikes.get(event.target, 0)
-        self._strikes[event.target] = strikes + 1
+        if event.cause in causes.CLOSING:
+            self._strikes[event.target] = strikes + 1
         consequence = causes.consequence(
             event.cause,
             now_ns=self._clock.wall_ns(),

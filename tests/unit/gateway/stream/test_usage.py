@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate.events.money import Tokens
-from tidegate.gateway.usage import UsageTally, from_answer
+from tidegate.gateway.usage import MAX_COUNT, UsageTally, from_answer
 
 FAIR = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 OPENAI: list[tuple[dict[str, Any], Tokens]] = [
@@ -152,3 +152,12 @@ def test_hostile_usage_never_raises_and_never_counts_below_zero(first: Any, seco
         assert all(
             value is None or value >= 0 for value in (tokens.input_uncached, tokens.output, tokens.cache_read)
         )
+
+
+@pytest.mark.parametrize("count", [MAX_COUNT + 1, 10**18, 10**40])
+def test_a_count_that_no_model_can_reach_is_unknown(count: int) -> None:
+    """Whoever sums such counts would leave 64 bits, and stop."""
+    openai = from_answer("openai", {"usage": {"prompt_tokens": count, "completion_tokens": 3}})
+    assert (openai.input_uncached, openai.output) == (None, 3)
+    anthropic = from_answer("anthropic", {"usage": {"input_tokens": 4, "output_tokens": count}})
+    assert (anthropic.input_uncached, anthropic.output) == (4, None)

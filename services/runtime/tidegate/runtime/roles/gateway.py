@@ -6,10 +6,11 @@ import socket
 from importlib.metadata import version
 from pathlib import Path
 
-from tidegate.events.config import GatewaySettings
+from tidegate.events.config import GatewaySettings, Routing
 from tidegate.events.errors import Broken, JournalUnwritable, TidegateError
 from tidegate.events.journal.journal import Journal, read_position
 from tidegate.gateway.app import Dispatcher
+from tidegate.gateway.errors import request_id_line
 from tidegate.gateway.listener import GatewayServer, serve
 from tidegate.gateway.server_limits import ServerLimits
 from tidegate.gateway.upstream import Upstream
@@ -27,7 +28,6 @@ from tidegate.runtime.settings import resolve_secrets
 from tidegate.runtime.sockets import bound
 from tidegate.runtime.telemetry import logger
 
-CONFIG_CHECK_S = 0.25
 DAMAGED_RETRY_S = 5.0
 RELAY_WAIT_S = 5.0
 """What the relay has not taken by then it takes later: the journal stays."""
@@ -42,6 +42,9 @@ class GatewayRole:
         self._slot = slot
         self._fd = fd
         self.port = 0
+        # Set when `run` begins.
+        self.worker: Worker
+        self.follower: Follower
 
     async def run(self, stopping: Stopping) -> None:
         """Serve until told to stop, then drain, settle, flush. Raises ConfigInvalid, SlotTaken, …"""
@@ -51,14 +54,16 @@ class GatewayRole:
         log = machine.open_log()
         try:
             overlay = Overlay(journal.source)
-            follower = Follower(log, machine.settings.routing(), overlay, machine.clock)
-            worker = self._worker(journal, upstream, overlay, follower)
+            routing = machine.settings.routing()
+            follower = Follower(log, routing, overlay, machine.clock, accept=self._publish)
+            self.follower = follower
+            worker = self.worker = self._new_worker(journal, upstream, overlay, follower)
+            self._publish(routing)
             async with asyncio.TaskGroup() as tasks:
                 following = tasks.create_task(follow(follower))
                 metrics = MetricsServer(machine.run_dir, self._slot, lambda: numbers_of(worker, follower))
                 serving = tasks.create_task(metrics.run())
                 switch = tasks.create_task(LocalSwitch(machine, self._slot, follower).run())
-                switching = tasks.create_task(self._follow_config(worker, follower))
                 try:
                     await self._serve(worker, stopping)
                     await wait_relayed(journal, machine.journal_dir(self._slot), RELAY_WAIT_S)
@@ -66,18 +71,19 @@ class GatewayRole:
                     following.cancel()
                     serving.cancel()
                     switch.cancel()
-                    switching.cancel()
         finally:
             await upstream.aclose()
             await journal.close()
             await log.close()
 
-    def _worker(self, journal: Journal, upstream: Upstream, overlay: Overlay, follower: Follower) -> Worker:
+    def _new_worker(
+        self, journal: Journal, upstream: Upstream, overlay: Overlay, follower: Follower
+    ) -> Worker:
         machine = self._machine
         seeds = SplitMix64(secrets.randbits(64))
         code = version("tidegate")
         planner = Planner(follower, overlay, machine.clock, machine.ids, seeds, code)
-        worker = Worker(
+        return Worker(
             journal=journal,
             planner=GatewayPlanner(planner, overlay, machine.clock),
             upstream=upstream,
@@ -86,21 +92,15 @@ class GatewayRole:
             settings=machine.settings.gateway,
             data_key=machine.data_key(),
         )
-        worker.publish(follower.view.routing, resolve_secrets(follower.view.routing.targets, machine.env))
-        return worker
 
-    async def _follow_config(self, worker: Worker, follower: Follower) -> None:
-        while True:
-            await asyncio.sleep(CONFIG_CHECK_S)
-            view = follower.view
-            if view.digest == worker.serving.digest:
-                continue
-            try:
-                worker.publish(view.routing, resolve_secrets(view.routing.targets, self._machine.env))
-                logger().info("config switched", digest=view.digest)
-            except TidegateError as error:
-                logger().error("config cannot be served here", digest=view.digest, code=error.code)
-                await asyncio.sleep(5)
+    def _publish(self, routing: Routing) -> None:
+        """Serve by a config. Raises TidegateError when this machine cannot, e.g. without a secret of it."""
+        try:
+            self.worker.publish(routing, resolve_secrets(routing.targets, self._machine.env))
+            logger().info("config in force", digest=routing.digest())
+        except TidegateError as error:
+            logger().error("config cannot be served here", digest=routing.digest(), code=error.code)
+            raise
 
     async def _serve(self, worker: Worker, stopping: Stopping) -> None:
         settings = self._machine.settings.gateway
@@ -116,7 +116,12 @@ class GatewayRole:
 
         draining: list[asyncio.Future[None]] = []
         left = await serve(
-            Dispatcher(worker), [listening], limits_of(settings), stop=stop, on_started=started
+            Dispatcher(worker),
+            [listening],
+            limits_of(settings),
+            stop=stop,
+            id_line=lambda: request_id_line(self._machine.ids.next()),
+            on_started=started,
         )
         if left:
             logger().warning("requests were cut", count=left)
