@@ -212,3 +212,19 @@ async def test_a_chain_stops_before_it_would_pass_the_routes_cost_cap(tmp_path: 
         assert answer.status_code == 502
         (finished,) = await rig.wait_event("RequestFinished")
         assert (finished.attempts, finished.outcome) == (1, "failed")
+
+
+async def test_what_a_provider_says_of_its_limits_is_recorded(tmp_path: Path) -> None:
+    window = {"name": "minute", "kind": "fixed", "duration_s": 60, "limit": 100, "unit": "requests"}
+    async with running_rig(tmp_path, [provider("one", windows=[window])]) as rig:
+        for _ in range(3):
+            assert (await post(rig, "openai", ask("openai"))).status_code == 200
+        await rig.wait_event("RequestFinished", 3)
+        (seen,) = rig.data("QuotaObserved")  # once a second is enough
+        assert (seen.target, seen.pool, seen.scope, seen.limit) == (
+            "one-openai",
+            "one-openai",
+            "requests",
+            100,
+        )
+        assert seen.remaining == 99

@@ -11,10 +11,10 @@ from tidegate.events.errors import JournalUnwritable
 from tidegate.events.ids import IdSource
 from tidegate.events.journal.journal import Journal
 from tidegate.events.journal.receipt import Receipt
-from tidegate.events.signals import AttemptFailed, AttemptStarted, Outcome
+from tidegate.events.signals import AttemptFailed, AttemptStarted, Outcome, QuotaObserved
 from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId
-from tidegate.gateway import headers, taxonomy
+from tidegate.gateway import headers, rate_limits, taxonomy
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.job import Job
 from tidegate.gateway.outbound.exchange import UpstreamExchange
@@ -26,6 +26,8 @@ from tidegate.gateway.taxonomy import Failure
 from tidegate.gateway.upstream import Upstream
 
 MAX_ERROR_BODY_BYTES = 256 * 1024
+QUOTA_NOTED_EVERY_NS = 1_000_000_000
+_TOO_MANY = 429
 
 
 class Tools(Protocol):
@@ -93,7 +95,9 @@ class Attempt:
             await tools.journal.wait_committed(receipt)
             tools.planner.attempt_started(self.started, receipt.seq)
             self._dialed = True
-            return await self._send(body)
+            upstream = await self._send(body)
+            self._note_limits(upstream)
+            return upstream
         except JournalUnwritable as error:
             self._settled = True  # it never began
             raise GatewayError("journal_unwritable", "The gateway cannot record requests now.") from error
@@ -121,6 +125,23 @@ class Attempt:
             )
         finally:
             job.waited_ns += clock.mono_ns() - asked_ns
+
+    def _note_limits(self, upstream: UpstreamExchange) -> None:
+        """Record what the provider says of its limits, at most once a second per target and at each 429."""
+        target, now_ns = self.target, self.tools.clock.mono_ns()
+        if now_ns - target.quota_noted_ns < QUOTA_NOTED_EVERY_NS and upstream.status != _TOO_MANY:
+            return
+        target.quota_noted_ns = now_ns
+        for limit in rate_limits.limits_of(upstream.headers, self.tools.clock.wall_ns()):
+            event = QuotaObserved(
+                target=self.started.target,
+                pool=self.started.pool,
+                scope=limit.scope,
+                limit=limit.limit,
+                remaining=limit.remaining,
+                resets_at_ns=limit.resets_at_ns,
+            )
+            self.tools.journal.record(SIGNALS, target.partition, self.started.target, event, self.job.context)
 
     async def read(self, upstream: UpstreamExchange) -> bytes:
         """The next bytes of the answer. Raises UpstreamError; a vanished client cancels the exchange."""

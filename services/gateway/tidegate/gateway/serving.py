@@ -32,6 +32,7 @@ class ServedTarget:
         "partition",
         "pool",
         "prepared",
+        "quota_noted_ns",
         "windows",
     )
 
@@ -46,6 +47,8 @@ class ServedTarget:
         self.partition = partition_of(pool.id)
         self.forwarded = forwarded_names(config.dialect, config.forward_headers)
         self.windows = {window.id: window for window in pool.windows}
+        self.quota_noted_ns = 0
+        """When the provider's own limits were last recorded, monotonic."""
         self._prices = [(dated.from_ns, dated.list_price()) for dated in config.prices]
 
     def price(self, now_ns: int) -> ListPrice | None:
@@ -75,7 +78,8 @@ class ServedTarget:
 class Serving:
     """Everything a request needs of the config in force; running requests keep the one they began with."""
 
-    def __init__(self, routing: Routing, secrets: Mapping[TargetId, str], upstream: Upstream) -> None:
+    def __init__(self, routing: Routing, secrets: Mapping[str, str], upstream: Upstream) -> None:
+        """`secrets` are by reference, as the config names them."""
         self.routing = routing
         self.digest = routing.digest()
         self.keys = KeyDirectory(routing)
@@ -84,14 +88,19 @@ class Serving:
             target.id: ServedTarget(
                 target,
                 routing.pool_of(target),
-                _prepare(target, secrets.get(target.id), upstream),
-                secrets.get(target.id),
+                _prepare(target, secrets, upstream),
+                _secret(target.secret, secrets),
             )
             for target in routing.targets
         }
 
 
-def _prepare(target: Target, secret: str | None, upstream: Upstream) -> PreparedTarget:
+def _secret(reference: str | None, secrets: Mapping[str, str]) -> str | None:
+    return None if reference is None else secrets.get(reference)
+
+
+def _prepare(target: Target, secrets: Mapping[str, str], upstream: Upstream) -> PreparedTarget:
+    secret = _secret(target.secret, secrets)
     headers: list[tuple[bytes, bytes]] = [
         (b"content-type", b"application/json"),
         (b"accept-encoding", b"identity"),
@@ -106,9 +115,8 @@ def _prepare(target: Target, secret: str | None, upstream: Upstream) -> Prepared
     path = PATHS[target.dialect]
     if base.endswith("/v1"):
         path = path.removeprefix("/v1")
-    policy = OriginPolicy(
-        allow_private=target.allow_private,
-        ca_file=target.ca_file,
-        proxy=None if target.proxy is None else Proxy.parse(target.proxy),
-    )
+    proxy = None
+    if target.proxy is not None:
+        proxy = Proxy.parse(target.proxy, _secret(target.proxy_secret, secrets))
+    policy = OriginPolicy(allow_private=target.allow_private, ca_file=target.ca_file, proxy=proxy)
     return upstream.prepare(base + path, headers, policy=policy)
