@@ -655,3 +655,59 @@ async def test_answers_leave_without_waiting_for_more() -> None:
 
 def test_the_registered_shapes_cover_what_was_promised() -> None:
     assert len(REFUSED) + len(REFUSED_IN_BODY) >= 40
+
+
+# --- heads that were seen before
+
+
+@on_both_loops
+async def test_a_repeated_head_is_answered_as_the_first_time_however_its_bytes_arrive() -> None:
+    async with running(Echo()) as run:
+        first, second = await run.connect(), await run.connect()
+        for body in (b"one", b"", b"three\r\n\r\n", b"x" * 100_000, b"one"):
+            await first.send(post(body))
+            assert (await first.answer()).body == b"%d" % len(body)
+        await second.send(post(b"one")[:-1])  # not yet whole
+        await second.send(b"e")
+        assert (await second.answer()).body == b"3"
+        await second.send(post(b"two"))
+        assert (await second.answer()).body == b"3"
+        await second.send(post(b"two") + b"\x00")  # more than it says
+        assert (await second.answer()).body == b"3"
+        assert await second.is_closed_by_server()
+
+
+@on_both_loops
+async def test_a_repeated_head_may_be_cut_anywhere() -> None:
+    whole = post(b"abc")
+    async with running(Echo()) as run:
+        client = await run.connect()
+        for cut in range(1, len(whole), 7):
+            await client.send(whole)
+            assert (await client.answer()).body == b"3"
+            await client.send(whole[:cut])
+            await asyncio.sleep(0)
+            await client.send(whole[cut:])
+            assert (await client.answer()).body == b"3"
+
+
+# --- bodies held together
+
+
+@on_both_loops
+async def test_bodies_beyond_what_the_gateway_may_hold_are_turned_away() -> None:
+    app = Held()
+    async with running(app, ServerLimits(max_held_body_bytes=1_000)) as run:
+        holding, turned_away, later = await run.connect(), await run.connect(), await run.connect()
+        await holding.send(post(b"x" * 800))
+        async with asyncio.timeout(PATIENCE_S):
+            await app.exchanges.get()
+        for _ in range(2):  # the second head is known
+            await turned_away.send(post(b"x" * 300))
+            answer = await turned_away.answer()
+            assert (answer.status, json.loads(answer.body)["error"]["code"]) == (503, "overloaded")
+            turned_away = await run.connect()
+        app.release.set()
+        assert (await holding.answer()).status == 200
+        await later.send(post(b"x" * 300))
+        assert (await later.answer()).status == 200

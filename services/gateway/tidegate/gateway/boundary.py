@@ -19,8 +19,11 @@ def as_gateway_error(error: Exception, request: str) -> GatewayError:
     return GatewayError("internal_error", "The gateway failed; the request id helps to find out why.")
 
 
-def report(what: str, error: BaseException) -> None:
+def report(what: str, error: BaseException | None = None) -> None:
     """Log class and innermost places of an error, never its text: texts may quote requests or secrets."""
+    if error is None:
+        _logger.error("%s", what)
+        return
     places = traceback.extract_tb(error.__traceback__)[-4:]
     where = " < ".join(f"{place.name}:{place.lineno}" for place in reversed(places))
     _logger.error("%s: %s at %s", what, type(error).__qualname__, where)

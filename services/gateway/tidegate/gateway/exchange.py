@@ -162,7 +162,7 @@ class Exchange:
         try:
             await app(scope, self.receive, self.send)
             if not self.answered and self.gone is None:
-                report("application gave no complete answer", RuntimeError())
+                report("application returned without a complete answer")
         except Exception as error:  # noqa: BLE001 - the boundary: whatever failed, the client gets an end
             if self.gone is None or not isinstance(error, ClientGone | ClientDisconnect):
                 report("application failed", error)
