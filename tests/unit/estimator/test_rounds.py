@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidegate.estimator import rounds
 from tidegate.estimator.columns import Columns
-from tidegate.estimator.rounds import coalesce, scan, turns
+from tidegate.estimator.rounds import coalesce, elapsed_ms, scan, turns
 
 subjects = st.lists(st.integers(0, 5), max_size=60).map(lambda ids: np.array(ids, dtype=np.int64))
 
@@ -76,3 +76,19 @@ def test_merging_neighbours_keeps_sums_and_order_of_bins(rows: list[tuple[int, i
         assert [
             list(pair) for pair in zip(bin_[mine].tolist(), total[mine].tolist(), strict=True)
         ] == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 50)), max_size=40), st.integers(0, 40))
+def test_the_time_since_the_latest_observation_is_that_of_one_by_one(
+    rows: list[tuple[int, int]], known: int
+) -> None:
+    idx = np.array([row[0] for row in rows], dtype=np.int64)
+    at = np.array([row[1] for row in rows], dtype=np.float64)
+    latest = [float(known), 0.0, 7.0, 0.0, 0.0]
+    known_ms = np.array(latest)
+    expected = []
+    for subject, moment in zip(idx.tolist(), at.tolist(), strict=True):
+        expected.append(max(moment - latest[subject], 0.0) if latest[subject] > 0 else 0.0)
+        latest[subject] = max(latest[subject], moment)
+    assert elapsed_ms(known_ms, idx, at).tolist() == expected
+    assert known_ms.tolist() == latest

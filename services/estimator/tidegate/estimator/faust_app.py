@@ -54,6 +54,8 @@ class FaustRunner:
         # refuses commits until the broker gives it up, a minute later.
         self._group = f"{kafka.prefix}{APP_ID}-{ids.next()}"
         self.engine: Engine | None = None
+        self.restarts = 0
+        """Always: a fault ends this process."""
 
     async def run(self, stopping: Callable[[], bool]) -> None:
         """Until told to stop. Raises Fenced, LogUnavailable, AckUnknown: start again from the stored state."""
@@ -85,7 +87,9 @@ class FaustRunner:
     def _app(self) -> Any:
         app: Any = faust.App(
             self._group,
-            broker=f"kafka://{self._kafka.bootstrap}",
+            broker=[f"kafka://{broker.strip()}" for broker in self._kafka.bootstrap.split(",")],
+            broker_client_id=self._kafka.client_id,
+            broker_credentials=_credentials(self._kafka),
             web_enabled=False,
             topic_disable_leader=True,
             table_standby_replicas=0,
@@ -124,6 +128,17 @@ class FaustRunner:
             await consumer.commit(places)
         finally:
             await consumer.stop()
+
+
+def _credentials(kafka: KafkaSettings) -> Any:
+    if kafka.security_protocol.startswith("SASL"):
+        return faust.SASLCredentials(
+            username=kafka.sasl_username,
+            password=kafka.sasl_password,
+            ssl_context=kafka.ssl_context,
+            mechanism=kafka.sasl_mechanism,
+        )
+    return None if kafka.ssl_context is None else faust.SSLCredentials(kafka.ssl_context)
 
 
 def _record(message: Any) -> Record:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tidegate.estimator.beta import beta_cdf, beta_quantile
 from tidegate.estimator.columns import BoolArray, Columns, FloatArray, IntArray, milliseconds
-from tidegate.estimator.rounds import scan
+from tidegate.estimator.rounds import elapsed_ms, scan
 
 ERRORS, SUCCESSES, CUSUM, THROTTLED, EVIDENCE, AT_MS = range(6)
 
@@ -51,23 +51,30 @@ class Health(Columns):
         """Outcomes of targets, which may repeat and keep their order. `quota` marks refusals for quota or rate
         (429): they count as throttling and leave error rate and CUSUM alone, whatever `error` says."""
         judged = ~quota
-        counted = np.stack((judged & error, judged & ~error), axis=1).astype(np.float64)
         keep = np.where(judged, _KEEP, 1.0)
         step = np.where(error, _STEP_ERROR, _STEP_SUCCESS)
-        scan(self, idx, (milliseconds(ts_ns), judged, counted, keep, step), _observe)
+        left = _left_after(elapsed_ms(self.data[AT_MS], idx, milliseconds(ts_ns)))
+        failed, fine = (judged & error).astype(np.float64), (judged & ~error).astype(np.float64)
+        throttled = quota.astype(np.float64)
+        scan(self, idx, (left, keep, failed, fine, step, judged, throttled), _observe)
 
     def belief(self, idx: IntArray, now_ns: int, limit: float = EJECT_LIMIT) -> HealthBelief:
         """What is believed at `now_ns`; the state is unchanged. `limit` is the error rate that ejects."""
         block = self.take(idx)
-        _forget_time(block, np.full(idx.size, float(now_ns // 1_000_000)))
+        known = block[AT_MS]
+        left = _left_after(np.where(known > 0, np.maximum(float(now_ns // 1_000_000) - known, 0.0), 0.0))
+        for field in (ERRORS, SUCCESSES, THROTTLED):
+            block[field] *= left
         bad, good = block[ERRORS] + PRIOR_ERRORS, block[SUCCESSES] + PRIOR_SUCCESSES
         total = bad + good
         mean = good / total
+        # Both bounds in one call: half the steps.
+        bounds = beta_quantile(_BOUND, np.concatenate((good, bad)), np.concatenate((bad, good)))
         return HealthBelief(
             success_mean=mean,
             success_var=mean * (1.0 - mean) / (total + 1.0),
-            success_lower=beta_quantile(_BOUND, good, bad),
-            error_lower=beta_quantile(_BOUND, bad, good),
+            success_lower=bounds[: idx.size],
+            error_lower=bounds[idx.size :],
             ejected=beta_cdf(np.full(idx.size, limit), bad, good) < _BOUND,
             suspected=block[CUSUM] >= SUSPICION,
             throttled=block[THROTTLED],
@@ -77,19 +84,18 @@ class Health(Columns):
 
 def _observe(
     block: FloatArray,
-    at_ms: FloatArray,
-    judged: BoolArray,
-    counted: FloatArray,
+    left: FloatArray,
     keep: FloatArray,
+    failed: FloatArray,
+    fine: FloatArray,
     step: FloatArray,
+    judged: BoolArray,
+    throttled: FloatArray,
 ) -> None:
-    """One outcome per target, in place."""
-    _forget_time(block, at_ms)
-    np.maximum(block[AT_MS], at_ms, out=block[AT_MS])
-    both = block[ERRORS : SUCCESSES + 1]
-    both *= keep
-    both += counted.T
+    """One outcome per target, in place. `left`: what time leaves of the counts, `keep`: what the request does."""
     cusum = block[CUSUM]
+    block[ERRORS] = block[ERRORS] * left * keep + failed
+    block[SUCCESSES] = block[SUCCESSES] * left * keep + fine
     # Capped at twice the alarm, so that recovery takes at most some fifty successes.
     moved = np.minimum(np.maximum(cusum + step, 0.0), 2.0 * SUSPICION)
     alarm = judged & (cusum < SUSPICION) & (moved >= SUSPICION)
@@ -98,12 +104,9 @@ def _observe(
         # errors instead of 53, for one false ejection a week at one request a second.
         block[SUCCESSES] *= np.where(alarm, _KEEP_AT_ALARM, 1.0)
     np.copyto(cusum, moved, where=judged)
-    block[THROTTLED] += ~judged
+    block[THROTTLED] = block[THROTTLED] * left + throttled
     block[EVIDENCE] += judged
 
 
-def _forget_time(block: FloatArray, at_ms: FloatArray) -> None:
-    elapsed = np.where(block[AT_MS] > 0, np.maximum(at_ms - block[AT_MS], 0.0), 0.0)
-    keep = np.exp2(-elapsed / _HALF_LIFE_MS)
-    block[ERRORS : SUCCESSES + 1] *= keep
-    block[THROTTLED] *= keep
+def _left_after(elapsed: FloatArray) -> FloatArray:
+    return np.exp2(-elapsed / _HALF_LIFE_MS)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate.estimator.columns import BoolArray, Columns, FloatArray, IntArray, milliseconds
 from tidegate.estimator.day_profile import DAY_MS
-from tidegate.estimator.rounds import scan
+from tidegate.estimator.rounds import elapsed_ms, scan
 
 LOG_PRICE, VAR, SCALE, SCALE_WEIGHT, ZERO_BILLS, PAID_BILLS = range(6)
 LIST_PRICE, STREAK, CHANGED, EVIDENCE, PAID_EVIDENCE, AT_MS = range(6, 12)
@@ -61,8 +61,18 @@ class PriceFilter(Columns):
         paid = amount > 0
         log_price = np.log(np.where(paid, amount, 1.0) * 1e6 / volume)
         noise = _NOISE_TOKENS / volume + _NOISE_FLOOR
-        bills = np.stack((~paid, paid), axis=1).astype(np.float64)
-        scan(self, idx[useful], (milliseconds(ts_ns[useful]), paid, bills, log_price, noise), _observe)
+        who = idx[useful]
+        self._begin(who[paid], log_price[paid])
+        days = elapsed_ms(self.data[AT_MS], who, milliseconds(ts_ns[useful])) / DAY_MS
+        zero_bill, paid_bill = (~paid).astype(np.float64), paid.astype(np.float64)
+        drift = _DRIFT_VAR_PER_DAY * days
+        scan(self, who, (drift, paid, zero_bill, paid_bill, log_price, noise), _observe)
+
+    def _begin(self, who: IntArray, log_price: FloatArray) -> None:
+        """The first paid bill of a series without a list price is where its level starts."""
+        fresh = (self.data[PAID_EVIDENCE, who] == 0) & (self.data[LIST_PRICE, who] <= 0)
+        seen, first = np.unique(who[fresh], return_index=True)
+        self.data[LOG_PRICE, seen] = log_price[fresh][first]
 
     def price_event(self, idx: IntArray, ts_ns: IntArray, price_nanousd: IntArray) -> None:
         """The list price is now `price_nanousd` per million tokens: shift the level by ln(new/old), so that the
@@ -109,18 +119,17 @@ class PriceFilter(Columns):
 
 def _observe(
     block: FloatArray,
-    at_ms: FloatArray,
+    drift: FloatArray,
     paid: BoolArray,
-    bills: FloatArray,
+    zero_bill: FloatArray,
+    paid_bill: FloatArray,
     log_price: FloatArray,
     noise: FloatArray,
 ) -> None:
     """One bill per series, in place."""
-    block[VAR] = _drifted(block, at_ms)
-    np.maximum(block[AT_MS], at_ms, out=block[AT_MS])
-    np.add(
-        _FORGET_BILLS * block[ZERO_BILLS : PAID_BILLS + 1], bills.T, out=block[ZERO_BILLS : PAID_BILLS + 1]
-    )
+    block[VAR] = _grown(block[VAR], drift)
+    block[ZERO_BILLS] = _FORGET_BILLS * block[ZERO_BILLS] + zero_bill
+    block[PAID_BILLS] = _FORGET_BILLS * block[PAID_BILLS] + paid_bill
     block[EVIDENCE] += 1.0
     if np.count_nonzero(paid) == paid.size:
         _update(block, log_price, noise)
@@ -132,16 +141,15 @@ def _observe(
 
 def _drifted(block: FloatArray, at_ms: FloatArray) -> FloatArray:
     days = np.maximum(at_ms - block[AT_MS], 0.0) / DAY_MS
-    started = block[AT_MS] > 0
-    grown: FloatArray = np.minimum(
-        block[VAR] + _DRIFT_VAR_PER_DAY * days, np.maximum(block[VAR], UNKNOWN_VAR)
-    )
-    return np.where(started, grown, block[VAR])
+    return np.where(block[AT_MS] > 0, _grown(block[VAR], _DRIFT_VAR_PER_DAY * days), block[VAR])
+
+
+def _grown(var: FloatArray, drift: FloatArray) -> FloatArray:
+    """Variance after a time without bills: never more doubt than at the start."""
+    return np.minimum(var + drift, np.maximum(var, UNKNOWN_VAR))
 
 
 def _update(block: FloatArray, log_price: FloatArray, noise: FloatArray) -> None:
-    first = (block[PAID_EVIDENCE] == 0) & (block[LIST_PRICE] <= 0)
-    np.copyto(block[LOG_PRICE], log_price, where=first)
     noise = noise * block[SCALE]
     error = log_price - block[LOG_PRICE]
     surprise = error * error / (block[VAR] + noise)

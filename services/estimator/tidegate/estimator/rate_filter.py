@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegate.estimator.columns import BoolArray, Columns, FloatArray, IntArray, milliseconds
 from tidegate.estimator.day_profile import HOUR_MS
-from tidegate.estimator.rounds import scan
+from tidegate.estimator.rounds import elapsed_ms, scan
 
 LEVEL, SLOPE, P00, P01, P11, SCALE, WEIGHT, FEATURE, EVIDENCE, AT_MS = range(10)
 Z90 = 1.2815515655446004
@@ -60,13 +60,23 @@ class RateFilter(Columns):
         bound is known (a timeout): it counts when it lies above what was expected. Returns how many were ignored
         as not finite or not positive."""
         useful = np.isfinite(value) & (value > 0) & np.isfinite(feature)
-        who = idx[useful]
-        columns = (milliseconds(ts_ns[useful]), np.log(value[useful]), feature[useful])
+        who, log_value, x = idx[useful], np.log(value[useful]), feature[useful]
+        self._begin(who, log_value, x)
+        hours = elapsed_ms(self.data[AT_MS], who, milliseconds(ts_ns[useful])) / HOUR_MS
+        columns = (_LEVEL_NOISE_PER_HOUR * hours, log_value, x)
         if at_least is None:
             scan(self, who, columns, _observe)
         else:
             scan(self, who, (*columns, at_least[useful]), _observe)
         return int(idx.size - who.size)
+
+    def _begin(self, who: IntArray, log_value: FloatArray, x: FloatArray) -> None:
+        """The first value of a series is where its level starts."""
+        fresh = np.flatnonzero(self.data[EVIDENCE, who] == 0)
+        new, first = np.unique(who[fresh], return_index=True)
+        at = fresh[first]
+        self.data[LEVEL, new] = log_value[at] - self.data[SLOPE, new] * x[at]
+        self.data[FEATURE, new] = x[at]
 
     def belief(self, idx: IntArray, now_ns: int, feature: FloatArray | None = None) -> RateBelief:
         """What is believed at `now_ns` for the given feature, by default each series' typical one."""
@@ -92,55 +102,67 @@ def prompt_feature(prompt_tokens: IntArray) -> FloatArray:
 
 def _predict(block: FloatArray, at_ms: FloatArray) -> None:
     hours = np.where(block[AT_MS] > 0, np.maximum(at_ms - block[AT_MS], 0.0) / HOUR_MS, 0.0)
-    block[P00] = np.minimum(block[P00] + _LEVEL_NOISE_PER_HOUR * hours, np.maximum(block[P00], _LEVEL_VAR))
+    block[P00] = _grown(block[P00], _LEVEL_NOISE_PER_HOUR * hours)
+
+
+def _grown(p00: FloatArray, drift: FloatArray) -> FloatArray:
+    """Variance of the level after a time without values: never more doubt than at the start."""
+    return np.minimum(p00 + drift, np.maximum(p00, _LEVEL_VAR))
 
 
 def _observe(
     block: FloatArray,
-    at_ms: FloatArray,
+    drift: FloatArray,
     log_value: FloatArray,
     x: FloatArray,
     at_least: BoolArray | None = None,
 ) -> None:
     """One value per series, in place."""
-    _predict(block, at_ms)
-    np.maximum(block[AT_MS], at_ms, out=block[AT_MS])
-    feature, first = block[FEATURE], block[EVIDENCE] == 0
+    level, slope, p00, p01, p11, scale, weight, feature, evidence, _ = block
     feature += 0.05 * (x - feature)
-    if np.count_nonzero(first):
-        block[LEVEL] = np.where(first, log_value - block[SLOPE] * x, block[LEVEL])
-        np.copyto(feature, x, where=first)
-    block[P00] += _NOISE_PER_UPDATE
-    error = log_value - block[LEVEL] - block[SLOPE] * x
+    p00[:] = _grown(p00, drift)
+    p00 += _NOISE_PER_UPDATE
+    error = log_value - level - slope * x
     if at_least is not None:
         error = np.where(at_least, np.maximum(error, 0.0), error)
-    ph = block[P00:P11] + block[P01 : P11 + 1] * x
-    prior_var = ph[0] + ph[1] * x
-    surprise = error * error / (block[SCALE] * (prior_var + 1.0))
+    ph0, ph1 = p00 + p01 * x, p01 + p11 * x
+    prior_var = ph0 + ph1 * x
+    surprise = error * error / (scale * (prior_var + 1.0))
     noise = np.maximum((_NU + surprise) / (_NU + 1.0), 1.0)
-    gain = ph / (prior_var + noise)
-    scale = block[SCALE] + (np.minimum(surprise, 16.0) - 1.0) * block[SCALE] / block[WEIGHT]
-    scale = np.minimum(np.maximum(scale, _SCALE_RANGE[0]), _SCALE_RANGE[1])
+    total = prior_var + noise
+    k0, k1 = ph0 / total, ph1 / total
+    learned = scale + (np.minimum(surprise, 16.0) - 1.0) * scale / weight
+    learned = np.minimum(np.maximum(learned, _SCALE_RANGE[0]), _SCALE_RANGE[1])
     if at_least is not None:
         taken = ~at_least | (error > 0)
-        gain, scale = np.where(taken, gain, 0.0), np.where(taken, scale, block[SCALE])
-    _update_covariance(block, gain, x, noise)
-    block[LEVEL : SLOPE + 1] += gain * error
-    block[SCALE] = scale
-    block[WEIGHT] = _FORGET * block[WEIGHT] + 1.0
-    block[EVIDENCE] += 1.0
+        k0, k1 = np.where(taken, k0, 0.0), np.where(taken, k1, 0.0)
+        learned = np.where(taken, learned, scale)
+    _update_covariance(p00, p01, p11, k0, k1, x, noise)
+    level += k0 * error
+    slope += k1 * error
+    scale[:] = learned
+    weight[:] = _FORGET * weight + 1.0
+    evidence += 1.0
 
 
-def _update_covariance(block: FloatArray, gain: FloatArray, x: FloatArray, noise: FloatArray) -> None:
-    """Joseph form: P ← (I-Kh) P (I-Kh)' + K noise K' with h = [1, x]."""
-    a = np.empty((2, 2, x.size))
-    np.subtract(1.0, gain[0], out=a[0, 0])
-    np.negative(gain[1], out=a[1, 0])
-    crossed = gain * x
-    np.negative(crossed[0], out=a[0, 1])
-    np.subtract(1.0, crossed[1], out=a[1, 1])
-    b = a[:, :1] * block[P00:P11] + a[:, 1:] * block[P01 : P11 + 1]
-    rows = b[0] * a
-    noisy = noise * gain
-    block[P11] = b[1, 0] * a[1, 0] + b[1, 1] * a[1, 1] + noisy[1] * gain[1]
-    np.add(rows[:, 0] + rows[:, 1], noisy[0] * gain, out=block[P00:P11])
+def _update_covariance(
+    p00: FloatArray,
+    p01: FloatArray,
+    p11: FloatArray,
+    k0: FloatArray,
+    k1: FloatArray,
+    x: FloatArray,
+    noise: FloatArray,
+) -> None:
+    """Joseph form, in place: P ← (I-Kh) P (I-Kh)' + K noise K' with h = [1, x].
+
+    Plain products of rows: numpy is quickest on small arrays of one shape.
+    """
+    a00, c0 = 1.0 - k0, k0 * x
+    a11 = 1.0 - k1 * x
+    b00, b01 = a00 * p00 - c0 * p01, a00 * p01 - c0 * p11
+    b10, b11 = a11 * p01 - k1 * p00, a11 * p11 - k1 * p01
+    n0, n1 = noise * k0, noise * k1
+    p00[:] = b00 * a00 - b01 * c0 + n0 * k0
+    p01[:] = b01 * a11 - b00 * k1 + n0 * k1
+    p11[:] = b11 * a11 - b10 * k1 + n1 * k1

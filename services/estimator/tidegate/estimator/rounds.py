@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.estimator.columns import IntArray, Table
+from tidegate.estimator.columns import FloatArray, IntArray, Table
 
 _Cell = TypeVar("_Cell", np.float64, np.int64)
 _CHUNK = 2048
@@ -36,6 +36,26 @@ def scan(
             step(block[:, begin:end], *[column[at + begin : at + end] for column in ordered])
         at += size
     table.put(subjects, block)
+
+
+def elapsed_ms(known_ms: FloatArray, idx: IntArray, at_ms: FloatArray) -> FloatArray:
+    """Per observation the time since its subject's latest one before it, 0 where there was none or it is late.
+
+    `known_ms` holds the latest time of every subject (0: none yet); it is brought up to date.
+    """
+    by_subject = np.argsort(idx, kind="stable")
+    who, at = idx[by_subject], at_ms[by_subject]
+    fresh = _fresh(who)
+    values, rank = np.unique(at, return_inverse=True)
+    base = np.cumsum(fresh) * values.size  # so that no maximum reaches into the next subject
+    latest = values[np.maximum.accumulate(base + rank) - base]
+    before = np.zeros(at.size)
+    before[1:] = np.where(fresh[1:], 0.0, latest[:-1])
+    before = np.maximum(before, known_ms[who])
+    known_ms[who] = np.maximum(before, at)  # in order: the last one of a subject stays
+    elapsed = np.empty(at.size)
+    elapsed[by_subject] = np.where(before > 0, np.maximum(at - before, 0.0), 0.0)
+    return elapsed
 
 
 def turns(idx: IntArray) -> tuple[IntArray, IntArray, list[int]]:

@@ -7,7 +7,7 @@ come, and a unit is worth what the last one served saves. Talluri & van Ryzin; L
 import numpy as np
 
 from tidegate.estimator.columns import Columns, FloatArray, IntArray, milliseconds
-from tidegate.estimator.rounds import scan
+from tidegate.estimator.rounds import elapsed_ms, scan
 
 BUCKETS = 32
 _RATIO_LOG = 0.25
@@ -57,32 +57,31 @@ class ValueSketch(Columns):
         bucket = np.clip(place, 0, BUCKETS - 1).astype(np.int64)
         rows = np.stack((WEIGHT.start + bucket, VALUE.start + bucket), axis=1)
         amounts = np.stack((use, value), axis=1)
-        uses = np.stack((use, long_units[useful]), axis=1)
-        at_ms = milliseconds(ts_ns[useful])
-        scan(self, who, (at_ms, half_life_ms[useful], rows, amounts, uses), _observe)
+        elapsed = elapsed_ms(self.data[AT_MS], who, milliseconds(ts_ns[useful]))
+        left = np.exp2(-elapsed / half_life_ms[useful])
+        scan(self, who, (left, rows, amounts, use, long_units[useful]), _observe)
 
     def _begin(self, who: IntArray, log_value: FloatArray) -> None:
         """The first value of a window stays the origin of its buckets."""
-        seen, first = np.unique(who, return_index=True)
-        fresh = self.data[EVIDENCE, seen] == 0
-        self.data[ORIGIN, seen[fresh]] = log_value[first[fresh]]
+        fresh = self.data[EVIDENCE, who] == 0
+        seen, first = np.unique(who[fresh], return_index=True)
+        self.data[ORIGIN, seen] = log_value[fresh][first]
 
 
 def _observe(
     block: FloatArray,
-    at_ms: FloatArray,
-    half_life_ms: FloatArray,
+    left: FloatArray,
     rows: IntArray,
     amounts: FloatArray,
-    uses: FloatArray,
+    use: FloatArray,
+    long_use: FloatArray,
 ) -> None:
-    """One demand per window, in place. `rows`, `amounts` (n, 2): places and sums of weight and value."""
-    known = block[AT_MS]
-    elapsed = np.where(known > 0, np.maximum(at_ms - known, 0.0), 0.0)
-    block[USE:] *= np.exp2(-elapsed / half_life_ms)
-    np.maximum(known, at_ms, out=known)
-    block[rows, np.arange(at_ms.size)[:, None]] += amounts
-    block[USE : LONG_USE + 1] += uses.T
+    """One demand per window, in place: `left` is what time leaves of all sums, `rows` and `amounts` (n, 2) are
+    places and additions of weight and value."""
+    block[USE:] *= left
+    block[rows, np.arange(left.size)[:, None]] += amounts
+    block[USE] += use
+    block[LONG_USE] += long_use
     block[EVIDENCE] += 1.0
 
 

@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartiti
 from aiokafka.structs import RecordMetadata
 
 from tidegate.events.errors import AckUnknown, Fenced, LogUnavailable
+from tidegate.events.log.kafka_admin import DeclaredTopics
 from tidegate.events.log.kafka_consumer import consumer_of, offsets_of, scan, start, stop
 from tidegate.events.log.kafka_producer import Entry, Session, batches_of, check_sizes
 from tidegate.events.log.kafka_reader import KafkaReader
@@ -25,7 +26,8 @@ _BEFORE_SENDING = (TimeoutError, KafkaTimeoutError, UnknownTopicOrPartitionError
 
 
 class KafkaEventLog:
-    """The log in a Kafka cluster; one handle serves a process. Topics are created by `apply_topics`.
+    """The log in a Kafka cluster; one handle serves a process. Topics are created by `apply_topics`: before
+    they are all there, every call is LogUnavailable and names what is missing.
 
     Records of a topic that keeps both history and latest go into both of its Kafka topics in one
     transaction, also by `append`: otherwise a crash could leave a record in one of them for good.
@@ -33,6 +35,7 @@ class KafkaEventLog:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
+        self._declared = DeclaredTopics(settings)
         self._open = True
         self._session: Session | None = None
         self._pair_writer: KafkaWriter | None = None
@@ -53,7 +56,7 @@ class KafkaEventLog:
     def reader(self, start: Mapping[TopicPartition, int]) -> KafkaReader:
         """A reader from the given positions; it connects at its first poll."""
         self._check()
-        return KafkaReader(self._settings, start)
+        return KafkaReader(self._settings, start, self._declared)
 
     async def begin(self, where: TopicPartition) -> int:
         """Oldest offset still kept."""
@@ -75,6 +78,7 @@ class KafkaEventLog:
         declared = latest_topic(topic)
         places = partitions_asked(declared, partitions)
         self._check()
+        await self._declared.require()
         # Before the scan: what is committed by now, the scan will reach.
         ends = {where: await self.end(where) for where in places} if declared.keeps_history else {}
         name = latest_name(declared, self._settings.prefix)
@@ -84,6 +88,7 @@ class KafkaEventLog:
     async def writer(self, transactional_id: str) -> KafkaWriter:
         """A transactional writer; fences its predecessor and aborts what that left open."""
         self._check()
+        await self._declared.require()
         return await KafkaWriter.open(self._settings, self._settings.prefix + transactional_id)
 
     async def close(self) -> None:
@@ -117,6 +122,7 @@ class KafkaEventLog:
     async def _append_pairs(self, records: Sequence[Outgoing]) -> None:
         async with self._pairs:
             if self._pair_writer is None:
+                await self._declared.require()
                 name = f"{self._settings.prefix}{self._settings.client_id}.append"
                 self._pair_writer = await KafkaWriter.open(self._settings, name)
             writer = self._pair_writer
@@ -133,6 +139,7 @@ class KafkaEventLog:
     async def _idempotent_session(self) -> Session:
         async with self._opening:
             if self._session is None:
+                await self._declared.require()
                 session = Session(self._settings)
                 await session.start(self._settings.query_deadline_s)
                 self._session = session
@@ -148,6 +155,7 @@ class KafkaEventLog:
         self._check()
         async with self._opening:
             if self._query is None:
+                await self._declared.require()
                 query = consumer_of(self._settings)
                 await start(query, self._settings.query_deadline_s)
                 self._query = query

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
 from tidegate.events.errors import LogUnavailable, Refused
 from tidegate.events.log.kafka_settings import KafkaSettings
@@ -20,9 +20,8 @@ _VISIBLE_POLL_S = 0.05
 
 
 async def check_topics(settings: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[Drift]:
-    """Every difference between the declared topics and the cluster; changes nothing.
-
-    Raises LogUnavailable.
+    """Every difference between the declared topics and the cluster, and what its brokers are set to that
+    would harm them; changes nothing. Raises LogUnavailable.
     """
     async with _administering(settings) as admin:
         found = await _found(admin, plan := _plan(settings, topics))
@@ -30,8 +29,8 @@ async def check_topics(settings: KafkaSettings, topics: Iterable[Topic] = TOPICS
 
 
 async def apply_topics(settings: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[Drift]:
-    """Create what is missing and report the drift that is left: what exists is never changed, since a
-    changed number of partitions moves keys and a shorter retention deletes facts.
+    """Create what is missing and report the drift of topics that is left: what exists is never changed,
+    since a changed number of partitions moves keys and a shorter retention deletes facts.
 
     Raises LogUnavailable, and Refused with the broker's reason when it will not create a topic.
     """
@@ -44,7 +43,47 @@ async def apply_topics(settings: KafkaSettings, topics: Iterable[Topic] = TOPICS
         while any(topic.name not in found for topic in plan):
             await asyncio.sleep(_VISIBLE_POLL_S)  # each broker learns of a topic in its own time
             found = await _found(admin, plan)
-        return [*drifts(plan, found), *positions_drift(await _broker_config(admin))]
+        return drifts(plan, found)
+
+
+class DeclaredTopics:
+    """Keeps every other client from naming a topic that is not there: naming it would create it, with the
+    broker's own number of partitions, wherever `auto.create.topics.enable` is left as Kafka ships it."""
+
+    def __init__(self, settings: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> None:
+        self._settings = settings
+        self._plan = _plan(settings, topics)
+        self._there = False
+        self._asking = asyncio.Lock()
+
+    async def require(self) -> None:
+        """Return when the cluster has them all; asks until it has, then never again. Raises LogUnavailable."""
+        if self._there:
+            return
+        async with self._asking, _administering(self._settings, self._settings.query_deadline_s) as admin:
+            described = await _described(admin)
+            partitions = {name: len(topic["partitions"]) for name, topic in described.items()}
+            wrong = [
+                f"{topic.name} has {partitions.get(topic.name, 0)} of {topic.partitions} partitions"
+                for topic in self._plan
+                if partitions.get(topic.name) != topic.partitions
+            ]
+            if wrong:
+                raise LogUnavailable(
+                    f"Kafka at {self._settings.bootstrap} lacks declared topics, run `tidegate topics apply`: "
+                    + "; ".join(wrong)
+                )
+            self._there = True
+
+
+async def missing_topics(
+    settings: KafkaSettings, deadline_s: float, topics: Iterable[Topic] = TOPICS
+) -> list[str]:
+    """Names of declared topics that the cluster does not have. Raises LogUnavailable."""
+    names = [topic.name for topic in _plan(settings, topics)]
+    async with _administering(settings, deadline_s) as admin:
+        described = await admin.describe_topics(names)
+    return [t["topic"] for t in described if t["error_code"] == UnknownTopicOrPartitionError.errno]
 
 
 def _plan(settings: KafkaSettings, topics: Iterable[Topic]) -> list[KafkaTopic]:
@@ -54,10 +93,12 @@ def _plan(settings: KafkaSettings, topics: Iterable[Topic]) -> list[KafkaTopic]:
 
 
 @asynccontextmanager
-async def _administering(settings: KafkaSettings) -> AsyncGenerator[AIOKafkaAdminClient]:
+async def _administering(
+    settings: KafkaSettings, deadline_s: float = _APPLY_DEADLINE_S
+) -> AsyncGenerator[AIOKafkaAdminClient]:
     admin = AIOKafkaAdminClient(**settings.client_options())
     try:
-        async with asyncio.timeout(_APPLY_DEADLINE_S):
+        async with asyncio.timeout(deadline_s):
             await admin.start()
             yield admin
     except (KafkaError, TimeoutError) as error:
@@ -78,8 +119,8 @@ async def _create(admin: AIOKafkaAdminClient, missing: Sequence[KafkaTopic]) -> 
 
 async def _found(admin: AIOKafkaAdminClient, plan: Sequence[KafkaTopic]) -> dict[str, Found]:
     """What exists of the plan, with a leader for every partition."""
-    described = {t["topic"]: t for t in await admin.describe_topics([topic.name for topic in plan])}
-    there = [t for t in plan if _is_ready(described[t.name])]
+    described = await _described(admin)
+    there = [t for t in plan if t.name in described and _is_ready(described[t.name])]
     if not there:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, t.name, dict.fromkeys(t.config)) for t in there]
@@ -92,6 +133,11 @@ async def _found(admin: AIOKafkaAdminClient, plan: Sequence[KafkaTopic]) -> dict
         )
         for topic in there
     }
+
+
+async def _described(admin: AIOKafkaAdminClient) -> dict[str, Any]:
+    """Every topic of the cluster, by name: a request that names one makes a stock broker create it."""
+    return {topic["topic"]: topic for topic in await admin.describe_topics()}
 
 
 def _is_ready(described: Mapping[str, Any]) -> bool:

@@ -15,15 +15,17 @@ from tidegate.events.log.kafka_topics import read_origin
 from tidegate.events.log.port import Record, TopicPartition
 
 _FETCH_WAIT_MS = 100
+# From a backlog a poll then gets a part of every partition, not all of a few.
+_PARTITION_FETCH_BYTES = 256 << 10
 _SCAN_WAIT_MS = 10
 _SCAN_DEADLINE_S = 120.0
 _START_END_S = 2.0
 
 
 def record_of(message: ConsumerRecord[bytes, bytes], where: TopicPartition) -> Record:
-    stands = read_origin(message.headers)
+    stands = read_origin(message.headers) if message.headers else None
     offset, append_ms = (message.offset, message.timestamp) if stands is None else stands
-    return Record(*where, offset, message.key or b"", message.value, append_ms * 1_000_000)
+    return Record(where[0], where[1], offset, message.key or b"", message.value, append_ms * 1_000_000)
 
 
 def consumer_of(
@@ -35,6 +37,7 @@ def consumer_of(
         auto_offset_reset=reset,
         enable_auto_commit=False,
         fetch_max_wait_ms=fetch_wait_ms,
+        max_partition_fetch_bytes=_PARTITION_FETCH_BYTES,
     )
 
 

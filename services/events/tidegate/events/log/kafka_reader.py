@@ -9,6 +9,7 @@ from aiokafka import TopicPartition as KafkaPlace
 from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError
 
 from tidegate.events.errors import LogCorrupt, LogUnavailable, Refused
+from tidegate.events.log.kafka_admin import DeclaredTopics
 from tidegate.events.log.kafka_consumer import consumer_of, offsets_of, record_of, start, stop
 from tidegate.events.log.kafka_settings import KafkaSettings
 from tidegate.events.log.kafka_silence import Silence
@@ -16,12 +17,17 @@ from tidegate.events.log.kafka_topics import history_name
 from tidegate.events.log.places import topic_at
 from tidegate.events.log.port import Record, TopicPartition
 
+_GATHER_MS = 10
+
 
 class KafkaReader:
     """Follows partitions with a consumer of its own, without a group; sees committed records only."""
 
-    def __init__(self, settings: KafkaSettings, begin: Mapping[TopicPartition, int]) -> None:
+    def __init__(
+        self, settings: KafkaSettings, begin: Mapping[TopicPartition, int], declared: DeclaredTopics
+    ) -> None:
         self._settings = settings
+        self._declared = declared
         self._positions = dict(begin)
         self._places = {
             KafkaPlace(history_name(topic_at(where), settings.prefix), where.partition): where
@@ -36,7 +42,7 @@ class KafkaReader:
         await asyncio.sleep(0)  # a reader with a backlog must not starve its loop
         consumer = await self._connected()
         try:
-            batches = await consumer.getmany(timeout_ms=int(timeout_s * 1_000), max_records=max_records)
+            records = await self._gather(consumer, max_records, int(timeout_s * 1_000))
             for place, where in self._places.items():
                 self._positions[where] = await consumer.position(place)
         except OffsetOutOfRangeError as error:
@@ -46,9 +52,6 @@ class KafkaReader:
             raise LogCorrupt(f"Kafka returned a damaged record: {error}") from error
         except KafkaError as error:
             raise LogUnavailable(f"cannot read from Kafka: {error!r}") from error
-        records = [
-            record_of(message, self._places[place]) for place, part in batches.items() for message in part
-        ]
         heard = {place: consumer.last_poll_timestamp(place) for place in self._places} if not records else {}
         mute = self._silence.mute(asyncio.get_running_loop().time(), heard)
         if mute:
@@ -57,6 +60,29 @@ class KafkaReader:
                 f" partitions in {self._settings.stalled_s:.0f} s"
             )
         return records
+
+    async def _gather(self, consumer: AIOKafkaConsumer, max_records: int, timeout_ms: int) -> list[Record]:
+        """What is here, and while more waits at the broker, also what comes next: batches that hold a part of
+        every partition, as they were written side by side, cost a reader that folds them least."""
+        records: list[Record] = []
+        while batches := await consumer.getmany(
+            timeout_ms=timeout_ms, max_records=max_records - len(records)
+        ):
+            for place, part in batches.items():
+                where = self._places[place]
+                records += [record_of(message, where) for message in part]
+            if len(records) >= max_records or not await self._is_behind(consumer):
+                break
+            timeout_ms = _GATHER_MS
+        return records
+
+    async def _is_behind(self, consumer: AIOKafkaConsumer) -> bool:
+        """Whether committed records wait at the broker, as far as its last answers tell."""
+        for place in self._places:
+            end = consumer.last_stable_offset(place)
+            if end is not None and await consumer.position(place) < end:
+                return True
+        return False
 
     def positions(self) -> Mapping[TopicPartition, int]:
         """Next offset per partition."""
@@ -79,6 +105,7 @@ class KafkaReader:
 
     async def _connected(self) -> AIOKafkaConsumer:
         if self._consumer is None:
+            await self._declared.require()
             consumer = consumer_of(self._settings)
             await start(consumer, self._settings.query_deadline_s)
             consumer.assign(list(self._places))

@@ -29,7 +29,7 @@ class KafkaSettings:
     query_deadline_s: float = 10.0
     stalled_s: float = 15.0
     transaction_timeout_s: float = 10.0
-    compression: Literal["gzip", "lz4", "snappy", "zstd"] | None = None
+    compression: Literal["gzip", "lz4", "snappy", "zstd"] | None = "zstd"
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     ssl_context: ssl.SSLContext | None = None
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
@@ -61,3 +61,17 @@ class KafkaSettings:
             "sasl_plain_username": self.sasl_username,
             "sasl_plain_password": self.sasl_password,
         }
+
+
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Verifying, host name checked, TLS 1.2 or newer; `ca_file` replaces the system's authorities.
+
+    Raises OSError for a file that cannot be read or holds no certificate.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca_file is None:
+        context.load_default_certs()
+    else:
+        context.load_verify_locations(cafile=ca_file)
+    return context
