@@ -119,6 +119,7 @@ def settings_toml(
     prices: Mapping[str, int] = PRICES,
     gateway: str = "",
     route_options: str = "",
+    deadlines: str = "",
 ) -> str:
     """A config with one openai target per provider and one anthropic one, and two routes over them."""
     lines = [
@@ -134,7 +135,7 @@ def settings_toml(
                 f'[[targets]]\nid = "{name}-{dialect}"\ndialect = "{dialect}"\nbase_url = "http://127.0.0.1:{port}"\n'
                 f'model = "m"\nsecret = "env:SIM_KEY"\nallow_private = true\n'
                 'forward_headers = ["x-sim-fault", "x-sim-output-tokens", "x-sim-tool"]\n'
-                "[[targets.prices]]\n"
+                f"[targets.deadlines]\n{deadlines}\n[[targets.prices]]\n"
                 + "\n".join(f'{token_class} = "{dollars(price)}"' for token_class, price in prices.items())
             )
     lines.append(targets)
@@ -156,6 +157,7 @@ async def running_rig(
     prices: Mapping[str, int] = PRICES,
     gateway: str = "",
     route_options: str = "",
+    deadlines: str = "",
 ) -> AsyncIterator[Rig]:
     """Simulator and gateway, both in this loop."""
     simulator = await start(load({"providers": providers or [provider("one"), provider("two")]}))
@@ -169,6 +171,7 @@ async def running_rig(
                 prices=prices,
                 gateway=gateway,
                 route_options=route_options,
+                deadlines=deadlines,
             )
         )
         machine = Machine(parsed, env={"SIM_KEY": UPSTREAM_KEY}, base=folder)

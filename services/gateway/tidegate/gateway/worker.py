@@ -11,7 +11,7 @@ from tidegate.events.ids import IdSource
 from tidegate.events.journal.journal import Journal
 from tidegate.events.partition import partition_of
 from tidegate.events.requests import RequestOutcome
-from tidegate.events.types import Dialect, RouteName, TargetId
+from tidegate.events.types import Dialect, RouteName
 from tidegate.gateway import asks, recorder, splice
 from tidegate.gateway.attempt import Cancelled
 from tidegate.gateway.boundary import as_gateway_error
@@ -53,7 +53,7 @@ class Worker:
         self._data_key = data_key
         self._serving: Serving | None = None
 
-    def publish(self, routing: Routing, secrets: Mapping[TargetId, str]) -> None:
+    def publish(self, routing: Routing, secrets: Mapping[str, str]) -> None:
         """Serve new requests by this config; running ones keep theirs. Raises TargetInvalid."""
         self._serving = Serving(routing, secrets, self.upstream)
 
@@ -174,6 +174,8 @@ class Worker:
             outcome = "cancelled"
             if job.gone == "draining":  # the client is still there
                 told = GatewayError("draining", "The gateway shuts down.", retry_after_s=1)
+            elif job.gone == "client_slow":
+                told = GatewayError("client_slow", "The client took no byte for too long.")
         except GatewayError as error:
             told = error
             outcome = "truncated" if error.code == "stream_truncated" else "failed"
