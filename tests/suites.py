@@ -44,6 +44,7 @@ TEST = [
     Suite("coverage", [sys.executable, "tests/structure/every_file_is_covered.py"]),
     Suite("contract", [*PYTEST, *NOT_NIGHTLY, "tests/contract"]),
     Suite("security", [*PYTEST, *NOT_NIGHTLY, "tests/security"]),
+    Suite("simulation", [*PYTEST, *NOT_NIGHTLY, "tests/simulation"]),
     Suite("kafka", [*PYTEST, *NOT_NIGHTLY, "tests/kafka"]),
     Suite("end to end", [*PYTEST, *NOT_NIGHTLY, "tests/e2e"]),
     Suite("crash", [*PYTEST, *NOT_NIGHTLY, "tests/crash"]),
