@@ -10,12 +10,31 @@ import httpx
 import pytest
 
 from support.rig import KEY, Rig, provider, running_rig
+from tidegate.simulator.faults import CATALOGUE, LISTENER_MODES
 
 BEFORE_CONTENT = [
-    "close_no_bytes", "billed_no_bytes", "garbage", "rst", "error_200", "compressed",
-    *map(str, (402, 404, 408, 413, 422, 429, 500, 502, 503, 504, 529)), "401",
+    "close_no_bytes", "billed_no_bytes", "garbage", "garbage_body", "rst", "error_200", "compressed",
+    "header_stall", "first_token_stall", "refuse", "connect_stall", "accept_stall",
+    *map(str, (400, 402, 404, 408, 413, 422, 429, 500, 502, 503, 504, 529)), "401",
 ]  # fmt: skip
-AFTER_CONTENT = ["cut", "missing_terminal", "error_200;after_tokens=5", "rst;body_byte=2500"]
+AFTER_CONTENT = [
+    "cut",
+    "missing_terminal",
+    "mid_stream_stall",
+    "truncated_json",
+    "error_200;after_tokens=5",
+    "rst;body_byte=2500",
+]
+HARMLESS = ["wrong_model", "slow_drip;bytes=40;interval_ms=1"]
+"""Answers that reach the client whole."""
+PARKED = {
+    "400;code=content_policy_violation": (False, 403, "policy_denied"),
+    "403": (True, 502, "upstream_unknown"),  # a permission error without words may mean anything
+}
+"""Answers that end the request, as (in Anthropic's dialect, status, code): no other target gets what one denied."""
+ELSEWHERE = {"malformed_event", "hidden_usage"}
+"""Tested by name below and in the crash suites."""
+STALLS = "connect_s = 0.4\nheader_s = 0.4\nfirst_token_s = 0.6\nidle_s = 0.6"
 
 
 def body(*, stream: bool, anthropic: bool = False) -> dict[str, Any]:
@@ -39,6 +58,8 @@ async def ask(rig: Rig, request: dict[str, Any], **headers: str) -> httpx.Respon
 
 def faulty(kind: str) -> dict[str, Any]:
     name, _, params = kind.partition(";")
+    if name in LISTENER_MODES:
+        return provider("one", mode=name)
     fault: dict[str, Any] = {"kind": name}
     if params:
         fault["params"] = dict(pair.split("=") for pair in params.split(";"))
@@ -71,7 +92,10 @@ async def test_a_fault_before_content_fails_over_and_the_client_notices_nothing(
     tmp_path: Path, *, stream: bool, anthropic: bool
 ) -> None:
     for kind in BEFORE_CONTENT:
-        async with running_rig(tmp_path / kind, [faulty(kind), provider("two")]) as rig:
+        if kind == "first_token_stall" and not stream:
+            continue  # there is no first token to wait for
+        providers = [faulty(kind), provider("two")]
+        async with running_rig(tmp_path / kind, providers, deadlines=STALLS) as rig:
             answer = await ask(rig, body(stream=stream, anthropic=anthropic))
             assert answer.status_code == 200, (kind, answer.text)
             dialect = "anthropic" if anthropic else "openai"
@@ -85,6 +109,37 @@ async def test_a_fault_before_content_fails_over_and_the_client_notices_nothing(
             check_ledger(rig)
 
 
+def test_every_fault_of_the_catalogue_is_tried() -> None:
+    tried = {kind.partition(";")[0] for kind in (*BEFORE_CONTENT, *AFTER_CONTENT, *HARMLESS, *PARKED)}
+    assert tried | ELSEWHERE == set(CATALOGUE) | set(LISTENER_MODES)
+
+
+@pytest.mark.parametrize("kind", HARMLESS)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_odd_but_whole_answer_reaches_the_client_and_is_paid_as_billed(
+    tmp_path: Path, kind: str, *, stream: bool
+) -> None:
+    async with running_rig(tmp_path, [faulty(kind), provider("two")]) as rig:
+        answer = await ask(rig, body(stream=stream), **{"x-sim-output-tokens": "12"})
+        assert answer.status_code == 200
+        (finished,) = await rig.wait_event("RequestFinished")
+        assert (finished.outcome, finished.attempts) == ("completed", 1)
+        (settled,) = rig.data("UsageSettled")
+        assert settled.model == ("sim-substitute" if kind == "wrong_model" else "m")
+        check_ledger(rig)
+        assert rig.ledger() == rig.invoice() > 0
+
+
+@pytest.mark.parametrize("kind", PARKED)
+async def test_what_one_target_denied_is_asked_of_no_other(tmp_path: Path, kind: str) -> None:
+    anthropic, status, code = PARKED[kind]
+    async with running_rig(tmp_path, [faulty(kind), provider("two")]) as rig:
+        answer = await ask(rig, body(stream=False, anthropic=anthropic))
+        assert answer.status_code == status, answer.text
+        (finished,) = await rig.wait_event("RequestFinished")
+        assert (finished.outcome, finished.attempts, finished.code) == ("failed", 1, code)
+
+
 @pytest.mark.parametrize("kind", AFTER_CONTENT)
 @pytest.mark.parametrize("anthropic", [False, True])
 async def test_a_stream_that_breaks_after_content_ends_with_one_error_event_and_no_success_marker(
@@ -92,7 +147,7 @@ async def test_a_stream_that_breaks_after_content_ends_with_one_error_event_and_
 ) -> None:
     # Tokens come one by one: what arrives together with the fault was not forwarded yet, and fails over.
     paced = {**faulty(kind), "latency": {"ttft_ms": 1, "tokens_per_s": 40}}
-    async with running_rig(tmp_path, [paced, provider("two")]) as rig:
+    async with running_rig(tmp_path, [paced, provider("two")], deadlines=STALLS) as rig:
         answer = await ask(rig, body(stream=True, anthropic=anthropic), **{"x-sim-output-tokens": "40"})
         assert answer.status_code == 200
         assert "[DONE]" not in answer.text
