@@ -10,14 +10,14 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition as KafkaPlace
 
-from support.kafka_clients import create_topic, producing
+from support.kafka_clients import producing
 from support.kafka_log import kafka_event_log, kafka_settings
 from support.kafka_providers import Broker
 from tidegate.events.errors import AckUnknown, Fenced, LogCorrupt, LogUnavailable, Refused
 from tidegate.events.log.kafka import KafkaEventLog
-from tidegate.events.log.kafka_admin import apply_topics, check_topics
+from tidegate.events.log.kafka_admin import check_topics
 from tidegate.events.log.kafka_settings import KafkaSettings
-from tidegate.events.log.kafka_topics import Drift, latest_name
+from tidegate.events.log.kafka_topics import latest_name
 from tidegate.events.log.port import Outgoing, Reader, Record, TopicPartition
 from tidegate.events.topics import CONTROL, SIGNALS, SNAPSHOTS, STATE
 
@@ -276,34 +276,3 @@ async def test_an_unreachable_cluster_is_unavailable_in_every_call() -> None:
             await call()
     await reader.close()
     await log.close()
-
-
-async def test_missing_topics_are_unavailable_not_created_by_accident(kafka: Broker) -> None:
-    settings = kafka_settings(kafka, query_deadline_s=1.0, ack_deadline_s=1.0)
-    log = KafkaEventLog(settings)
-    with pytest.raises(LogUnavailable):
-        await log.append(signals("one"))
-    with pytest.raises(LogUnavailable):
-        await log.end(SIGNAL)
-    await log.close()
-    assert {drift.setting for drift in await check_topics(settings)} == {"topic"}
-
-
-async def test_topics_are_created_once_and_drift_is_reported_not_repaired(kafka: Broker) -> None:
-    settings = kafka_settings(kafka)
-    name = settings.prefix + SIGNALS.name
-    await create_topic(kafka.bootstrap, name, partitions=3, retention_ms="1000")
-    expected = {
-        Drift(name, "partitions", "12", "3"),
-        Drift(name, "retention.ms", "1209600000", "1000"),
-        Drift(name, "message.timestamp.type", "LogAppendTime", "CreateTime"),
-    }
-    for _ in range(2):
-        assert set(await apply_topics(settings)) == expected
-    assert set(await check_topics(settings)) == expected
-
-
-async def test_a_cluster_too_small_for_the_replication_is_refused_with_its_reason(kafka: Broker) -> None:
-    settings = kafka_settings(kafka, replication=9, min_in_sync=2)
-    with pytest.raises(Refused, match="Kafka does not create"):
-        await apply_topics(settings)

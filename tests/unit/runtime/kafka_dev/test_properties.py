@@ -35,8 +35,8 @@ def test_internal_topics_are_replicated_as_far_as_there_are_nodes(
     assert (factors, minima) == ({factor}, {in_sync})
 
 
-def test_topics_are_never_created_by_accident() -> None:
-    assert properties_of(1)["auto.create.topics.enable"] == "false"
+def test_a_topic_that_is_named_is_made_as_on_any_stock_kafka() -> None:
+    assert "auto.create.topics.enable" not in properties_of(1)
 
 
 def test_free_ports_are_distinct_and_below_the_ephemeral_range() -> None:

@@ -2,13 +2,13 @@
 """Create the declared topics in a cluster, and say where the cluster is not as declared."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from tidegate.events.errors import LogUnavailable, Refused
 from tidegate.events.log.kafka_settings import KafkaSettings
@@ -17,6 +17,7 @@ from tidegate.events.topics import TOPICS, Topic
 
 _APPLY_DEADLINE_S = 60.0
 _VISIBLE_POLL_S = 0.05
+_CANCEL_S = 2.0
 
 
 async def check_topics(settings: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[Drift]:
@@ -58,32 +59,49 @@ class DeclaredTopics:
 
     async def require(self) -> None:
         """Return when the cluster has them all; asks until it has, then never again. Raises LogUnavailable."""
-        if self._there:
-            return
-        async with self._asking, _administering(self._settings, self._settings.query_deadline_s) as admin:
+        async with self._asking:
+            if not self._there:
+                await _to_its_end(self._ask())
+                self._there = True
+
+    async def _ask(self) -> None:
+        async with _administering(self._settings, self._settings.query_deadline_s) as admin:
             described = await _described(admin)
-            partitions = {name: len(topic["partitions"]) for name, topic in described.items()}
-            wrong = [
-                f"{topic.name} has {partitions.get(topic.name, 0)} of {topic.partitions} partitions"
-                for topic in self._plan
-                if partitions.get(topic.name) != topic.partitions
-            ]
-            if wrong:
-                raise LogUnavailable(
-                    f"Kafka at {self._settings.bootstrap} lacks declared topics, run `tidegate topics apply`: "
-                    + "; ".join(wrong)
-                )
-            self._there = True
+        partitions = {name: len(topic["partitions"]) for name, topic in described.items()}
+        wrong = [
+            f"{topic.name} has {partitions.get(topic.name, 0)} of {topic.partitions} partitions"
+            for topic in self._plan
+            if partitions.get(topic.name) != topic.partitions
+        ]
+        if wrong:
+            raise LogUnavailable(
+                f"Kafka at {self._settings.bootstrap} lacks declared topics, run `tidegate topics apply`: "
+                + "; ".join(wrong)
+            )
 
 
 async def missing_topics(
     settings: KafkaSettings, deadline_s: float, topics: Iterable[Topic] = TOPICS
 ) -> list[str]:
     """Names of declared topics that the cluster does not have. Raises LogUnavailable."""
-    names = [topic.name for topic in _plan(settings, topics)]
     async with _administering(settings, deadline_s) as admin:
-        described = await admin.describe_topics(names)
-    return [t["topic"] for t in described if t["error_code"] == UnknownTopicOrPartitionError.errno]
+        described = await _described(admin)
+    return [topic.name for topic in _plan(settings, topics) if topic.name not in described]
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await, and when cancelled let the work end first: cancelled half-way, aiokafka forgets a connection it
+    has just made."""
+    working = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working], timeout=_CANCEL_S)
+        working.cancel()
+        await asyncio.wait([working])
+        if not working.cancelled():
+            working.exception()  # seen: the caller has left
+        raise
 
 
 def _plan(settings: KafkaSettings, topics: Iterable[Topic]) -> list[KafkaTopic]:

@@ -22,13 +22,14 @@ dev_app = typer.Typer(no_args_is_help=True, help="Tools for developers.")
 
 @topics_app.command()
 def apply(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Create what is missing; never alters what is there. Exit code 1 when something differs."""
+    """Create what is missing; never alters what is there. Exit code 1 when a topic differs."""
     _topics(config, create=True, json=json)
 
 
 @topics_app.command()
 def check(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Report every difference in partitions, retention, compaction and replication."""
+    """Report every difference in partitions, retention, compaction, replication and the brokers' settings
+    that would harm them; creates nothing. Exit code 1 when something differs."""
     _topics(config, create=False, json=json)
 
 

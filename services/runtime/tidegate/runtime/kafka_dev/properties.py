@@ -76,7 +76,6 @@ _FAST_TO_START = {
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    "auto.create.topics.enable": "false",
     # Two of these files are made ahead for each of hundreds of partitions.
     "log.index.size.max.bytes": str(256 << 10),
 }
