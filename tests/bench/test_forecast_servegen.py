@@ -1,6 +1,5 @@
 """The exhaustion forecast against real traffic; the merit the model must keep."""
 
-import os
 from functools import cache
 
 import numpy as np
@@ -18,17 +17,16 @@ from bench.forecast_servegen import (
     report,
     run,
 )
+from support.shared_data import shared_data
 
 pytestmark = pytest.mark.slow
 
 
 @cache
 def _thirty() -> tuple[Traffic, Scores]:
+    shared_data("data/servegen")
     folder = data_folder()
-    if folder is None and os.environ.get("CI") == "true":
-        pytest.fail("ServeGen data is absent: set TIDEGATE_SHARED or put `shared` beside the repository")
-    if folder is None:
-        pytest.skip("no ServeGen data: set TIDEGATE_SHARED or put `shared` beside the repository")
+    assert folder is not None
     traffic = pick_thirty(load_traffic(folder))
     return traffic, run(traffic.tokens)
 

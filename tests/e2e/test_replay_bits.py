@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from support.arithmetic import UNTUNED, tuned
 from support.rig import KEY, PRICES, provider
 from support.served import FORWARDED, Served, serving
 
@@ -20,7 +21,6 @@ pytestmark = pytest.mark.slow
 DECISIONS = 240
 CLIENTS = 6
 ROUNDS = 4
-UNTUNED = {"PYTHONHASHSEED": "1"}
 LIBM = """
 import math, random
 numbers = random.Random(5)
@@ -35,18 +35,6 @@ import importlib
 core = importlib.import_module("numpy._core._multiarray_umath")
 print(*(name for name in core.__cpu_dispatch__ if core.__cpu_features__[name]))
 """
-
-
-def dispatched() -> list[str]:
-    """Instruction sets that numpy would choose on this machine, in its own words."""
-    core: Any = importlib.import_module("numpy._core._multiarray_umath")
-    return [name for name in core.__cpu_dispatch__ if core.__cpu_features__[name]]
-
-
-def tuned() -> dict[str, str]:
-    found = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-AVX2,-FMA4", "PYTHONHASHSEED": "2"}
-    features = dispatched()
-    return {**found, "NPY_DISABLE_CPU_FEATURES": " ".join(features)} if features else found
 
 
 def python(script: str, env: Mapping[str, str]) -> str:
