@@ -152,7 +152,8 @@ async def test_a_proxy_is_asked_for_a_tunnel_to_the_named_host() -> None:
         raise AssertionError("the proxy resolves the origin's name")
 
     async with RawServer(proxy_script) as server:
-        policy = OriginPolicy(allow_private=True, proxy=Proxy.parse(f"http://u:p@127.0.0.1:{server.port}"))
+        proxy = Proxy.parse(f"http://127.0.0.1:{server.port}", "u:p")
+        policy = OriginPolicy(allow_private=True, proxy=proxy)
         async with client(policy, lookup=never) as upstream:
             assert await call(upstream, "http://api.example:8000/v1") == (200, b"through")
         assert server.peers[0].requests[0] == (

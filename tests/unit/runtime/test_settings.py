@@ -99,7 +99,7 @@ def test_all_mistakes_are_told_at_once_by_name_and_line() -> None:
         (('pool = "plan"', 'pool = "plam"'), "there is no pool `plam`"),
         (('tenant = "acme"\ndigest', 'tenant = "evil"\ndigest'), "there is no tenant `evil`"),
         (("https://api", "http://api"), "plain http"),
-        (("https://api", "ftp://api"), "must begin with"),
+        (("https://api", "ftp://api"), "scheme must be https or http"),
         (('secret = "env:A_KEY"', 'secret = "sk-live-1234567890"'), "never the secret itself"),
         (("from = 2027-01-01", "from = 1969-01-01"), "targets[0].prices[1].from"),
         (('input_uncached = "2.50"', 'input_uncached = "2.5000000001"'), "finer than a nano-dollar"),
@@ -121,6 +121,94 @@ def test_each_mistake_is_named(change: tuple[str, str], says: str) -> None:
     assert len(found) == 1, found
     assert says in found[0]
     assert "1234567890" not in found[0]
+
+
+URL = "https://api.example.test/v1"
+TARGET = 'secret = "env:A_KEY"'
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ((URL, "https://u:hunter2pw@api.test/v1"), "must not carry user information"),
+        ((URL, "https://hunter2pw@api.test/v1"), "must not carry user information"),
+        ((URL, "https://api.test:99999"), "targets[0].base_url"),
+        ((URL, "https://api.test:0"), "port must be"),
+        ((URL, "https://api.test/v1?x=hunter2pw"), "query or a fragment"),
+        ((URL, "https://api.test/v1#f"), "fragment"),
+        ((URL, "https://"), "targets[0].base_url"),
+        ((URL, "https://2130706433/v1"), "numeric host"),
+        ((URL, "https://169.254.169.254/v1"), "link-local"),
+        ((URL, "https://100.100.100.200/v1"), "metadata service"),
+        ((URL, "https://127.0.0.1/v1"), "private or loopback"),
+        ((URL, "https://api.test/\\u000dx"), "targets[0].base_url"),
+        ((TARGET, f'{TARGET}\nproxy = "socks5://p:1"'), "proxy must be http://host:port"),
+        ((TARGET, f'{TARGET}\nproxy = "http://bob:hunter2pw@p:1"'), "use proxy_secret"),
+        (
+            (TARGET, f'{TARGET}\nproxy = "http://p:1"\nproxy_secret = "bob:hunter2pw"'),
+            "never the secret itself",
+        ),
+        ((TARGET, f'{TARGET}\nproxy_secret = "env:P"'), "no `proxy`"),
+        ((TARGET, f'{TARGET}\nca_file = "ca.pem"'), "absolute path"),
+        ((TARGET, 'secret = "file:secrets/a"'), "never the secret itself"),
+        ((TARGET, 'secret = "env:A KEY"'), "never the secret itself"),
+        (('id = "a"', 'id = "a\\r\\nx-evil: 1"'), "targets[0].id"),
+        (('id = "a"', 'id = "a\\n"'), "targets[0].id"),
+        (('id = "a"', 'id = ""'), "targets[0].id"),
+        (('id = "acme"', 'id = "a b"'), "tenants[0].id"),
+        (('id = "k1"', f'id = "{"k" * 200}"'), "keys[0].id"),
+        (('id = "5h"', 'id = "../5h"'), "pools[0].windows[0].id"),
+        (('name = "fast"', 'name = ""'), "routes[0].name"),
+        (('name = "fast"', 'name = " "'), "routes[0].name"),
+        (('model = "m"', 'model = ""'), "targets[0].model"),
+        (("duration_s = 18000", "duration_s = inf"), "duration_s"),
+        (("duration_s = 18000", "duration_s = nan"), "duration_s"),
+        (("duration_s = 18000", "duration_s = 1e300"), "duration_s"),
+        (("duration_s = 18000", "duration_s = 1e-12"), "duration_s"),
+        (("limit = 100", "limit = 100_000_000_000_000_000_000"), "limit"),
+        (("port = 9000", "drain_grace_s = inf"), "drain_grace_s"),
+        (("port = 9000", "workers = 1_000_000"), "workers"),
+        (("port = 9000", 'slot = "../../etc"'), "slot"),
+        (("port = 9000", 'host = "http://here"'), "gateway.host"),
+        (("from = 2027-01-01", "from = 9999-01-01"), "prices[1].from"),
+        (('input_uncached = "2.50"', 'input_uncached = "1e999999999"'), "no amount of dollars"),
+        (('input_uncached = "2.50"', 'input_uncached = "1e8"'), "input_uncached"),
+        (('input_uncached = "2.50"\n', ""), "`input_uncached` is missing"),
+        (('output = "8"', ""), "`output` is missing"),
+        (('data_dir = "data"', 'data_dir = "data"\ndata_key = "hunter2pw"'), "never the secret itself"),
+        (("[gateway]", '[admin]\ntoken = "hunter2pw"\n[gateway]'), "never the secret itself"),
+        (("[gateway]", '[metrics]\ntoken = "hunter2pw"\n[gateway]'), "never the secret itself"),
+        (("[gateway]", '[log]\nbootstrap = "kafka"\n[gateway]'), "must be host:port"),
+        (("[gateway]", '[log]\nbootstrap = "a:1,b:99999"\n[gateway]'), "must be host:port"),
+        (("[gateway]", '[log]\nsasl = "PLAIN"\nusername = "u"\n[gateway]'), "`password` is missing"),
+        (("[gateway]", '[log]\npassword = "env:P"\n[gateway]'), "need `sasl`"),
+        (
+            ("[gateway]", '[log]\nsasl = "PLAIN"\nusername = "u"\npassword = "hunter2pw"\n[gateway]'),
+            "never the secret itself",
+        ),
+        (("[gateway]", '[log]\nca_file = "/ca.pem"\n[gateway]'), "`tls = true`"),
+        (("[gateway]", '[log]\ntopic_prefix = "a/b"\n[gateway]'), "topic_prefix"),
+    ],
+)
+def test_what_could_not_be_run_is_refused_by_name_and_line_and_not_repeated(
+    change: tuple[str, str], says: str
+) -> None:
+    assert change[0] in GOOD
+    found = mistakes_of(GOOD.replace(*change, 1))
+    assert len(found) == 1, found
+    assert says in found[0]
+    assert found[0].startswith("t.toml:")
+    assert "hunter2pw" not in found[0]
+
+
+def test_names_may_look_like_model_names_and_proxies_have_their_secret_beside_them() -> None:
+    text = GOOD.replace('name = "fast"', 'name = "openai/gpt-5:free@eu+x"').replace(
+        TARGET, f'{TARGET}\nproxy = "http://proxy.internal:3128"\nproxy_secret = "env:PROXY"'
+    )
+    target = parse_settings(text).targets[0]
+    assert (target.proxy, target.proxy_secret) == ("http://proxy.internal:3128", "env:PROXY")
+    found = resolve_secrets([target], {"A_KEY": "key-key-key", "PROXY": "bob:hunter2pw"})
+    assert found == {"env:A_KEY": "key-key-key", "env:PROXY": "bob:hunter2pw"}
 
 
 @pytest.mark.parametrize("text", ["", "  \n\n"])

@@ -22,13 +22,38 @@ from tidegate.events.types import (
     WindowId,
 )
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$")]
-Positive = Annotated[int, Meta(gt=0)]
-NonNegative = Annotated[int, Meta(ge=0)]
-Seconds = Annotated[float, Meta(gt=0)]
-Dollars = Annotated[int, Meta(ge=0, extra={"form": "dollars"})]
+# `$` alone would let a line break pass at the end.
+_NAME = Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}(?!\n)$")
+_PLAIN = r"[^\x00-\x1f\x7f]"
+
+TenantName = Annotated[TenantId, _NAME]
+KeyName = Annotated[KeyId, _NAME]
+PoolName = Annotated[PoolId, _NAME]
+WindowName = Annotated[WindowId, _NAME]
+TargetName = Annotated[TargetId, _NAME]
+RouteLabel = Annotated[RouteName, _NAME]
+Slot = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?!\n)$")]
+"""Also the name of a folder."""
+Text = Annotated[str, Meta(pattern=rf"^{_PLAIN}{{0,256}}(?!\n)$")]
+Required = Annotated[str, Meta(pattern=rf"^{_PLAIN}{{1,256}}(?!\n)$")]
+Address = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,253}(?!\n)$")]
+Url = Annotated[str, Meta(pattern=rf"^{_PLAIN}{{1,2048}}(?!\n)$")]
+
+# Every number has an end: what is stored, summed and multiplied stays in 64 bits, and no time is endless.
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Count = Annotated[int, Meta(gt=0, le=1_000_000)]
+Tokens = Annotated[int, Meta(gt=0, le=1_000_000_000)]
+Bytes = Annotated[int, Meta(gt=0, le=1 << 50)]
+Units = Annotated[int, Meta(gt=0, le=10**18)]
+Grade = Annotated[int, Meta(ge=0, le=1_000)]
+Seconds = Annotated[float, Meta(ge=0.001, le=315_360_000)]
+"""At most ten years."""
+Pause = Annotated[float, Meta(ge=0, le=315_360_000)]
+Dollars = Annotated[int, Meta(ge=0, le=10**18, extra={"form": "dollars"})]
 """Nano-dollars; in TOML also a text with decimal dollars, e.g. "2.50"."""
-Instant = Annotated[int, Meta(ge=0, extra={"form": "instant"})]
+Price = Annotated[int, Meta(ge=0, le=10**15, extra={"form": "dollars"})]
+"""Nano-dollars per million tokens; in TOML as `Dollars`."""
+Instant = Annotated[int, Meta(ge=0, le=2**63 - 1, extra={"form": "instant"})]
 """Nanoseconds since the epoch; in TOML also a date or date-time."""
 Strategy = Literal["cheapest", "declared"]
 
@@ -37,9 +62,9 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One quota period of a pool. `fixed` periods start at `anchor_ns` + k·duration, `first_request`
     periods at the first use after the previous one ended."""
 
-    id: WindowId
+    id: WindowName
     unit: Unit
-    limit: Positive
+    limit: Units
     duration_s: Seconds
     kind: Literal["fixed", "first_request"] = "fixed"
     anchor_ns: Instant = msgspec.field(name="anchor", default=0)
@@ -48,7 +73,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Targets that share quota. `flat` pools bill a fee per period, nothing per token."""
 
-    id: PoolId
+    id: PoolName
     billing: Literal["per_token", "flat"] = "per_token"
     windows: tuple[Window, ...] = ()
     admit_quantile: Annotated[float, Meta(gt=0, lt=1)] = 0.9
@@ -58,11 +83,11 @@ class DatedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """List price in force from `from_ns`: nano-dollars per million tokens by class."""
 
     from_ns: Instant = msgspec.field(name="from", default=0)
-    input_uncached: Dollars | None = None
-    cache_read: Dollars | None = None
-    cache_write_5m: Dollars | None = None
-    cache_write_1h: Dollars | None = None
-    output: Dollars | None = None
+    input_uncached: Price | None = None
+    cache_read: Price | None = None
+    cache_write_5m: Price | None = None
+    cache_write_1h: Price | None = None
+    output: Price | None = None
 
     def list_price(self) -> ListPrice:
         """The prices without their date."""
@@ -87,25 +112,26 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One upstream deployment. Changing pool, provider, model or secret needs a new id."""
 
-    id: TargetId
+    id: TargetName
     dialect: Dialect
-    base_url: str
-    model: str
-    secret: str | None = None
-    provider: str = ""
-    pool: PoolId | None = None
+    base_url: Url
+    model: Required
+    secret: Text | None = None
+    provider: Text = ""
+    pool: PoolName | None = None
     prices: tuple[DatedPrice, ...] = ()
-    context_window: Positive | None = None
-    max_output_tokens: Positive | None = None
+    context_window: Tokens | None = None
+    max_output_tokens: Tokens | None = None
     vision: bool = True
     tools: bool = True
     reasoning: bool = True
-    max_in_flight: Positive | None = None
+    max_in_flight: Count | None = None
     allow_private: bool = False
-    ca_file: str | None = None
-    proxy: str | None = None
+    ca_file: Required | None = None
+    proxy: Url | None = None
+    proxy_secret: Text | None = None
     deadlines: Deadlines = Deadlines()
-    forward_headers: tuple[Annotated[str, Meta(pattern=r"^x-[a-z0-9-]{1,64}$")], ...] = ()
+    forward_headers: tuple[Annotated[str, Meta(pattern=r"^x-[a-z0-9-]{1,64}(?!\n)$")], ...] = ()
     """Client headers passed to this upstream besides the dialect's own allow-list."""
     enabled: bool = True
 
@@ -126,40 +152,40 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A target a route may use. Grade 0 is the best answer quality; equal grades are equal substitutes."""
 
-    target: TargetId
-    grade: NonNegative = 0
-    priority: int = 0
+    target: TargetName
+    grade: Grade = 0
+    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The public model name a client asks for."""
 
-    name: RouteName
+    name: RouteLabel
     candidates: tuple[Candidate, ...]
     strategy: Strategy = "cheapest"
     deadline_s: Seconds = 600.0
-    max_attempts: Positive = 4
+    max_attempts: Annotated[int, Meta(gt=0, le=100)] = 4
     max_cost_nanousd: Dollars | None = None
     time_value_nanousd_per_s: Dollars = 0
     refusal_cost_nanousd: Dollars | None = None
-    max_ttft_p90_ms: Positive | None = None
+    max_ttft_p90_ms: Tokens | None = None
     allow_downgrade: bool = False
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Who pays."""
 
-    id: TenantId
-    routes: tuple[RouteName, ...] | None = None
+    id: TenantName
+    routes: tuple[RouteLabel, ...] | None = None
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A tenant's API key, known only by its digest (`sha256:<hex of the whole key>`)."""
 
-    id: KeyId
-    tenant: TenantId
-    digest: Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
-    routes: tuple[RouteName, ...] | None = None
+    id: KeyName
+    tenant: TenantName
+    digest: Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}(?!\n)$")]
+    routes: tuple[RouteLabel, ...] | None = None
 
 
 class Routing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -192,34 +218,41 @@ class GatewaySettings(
 ):
     """The tenant listener and its limits."""
 
-    host: str = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65_535)] = 8080
-    workers: Positive = 1
-    slot: Name = "gw"
-    max_body_bytes: Positive = 32 * 1024 * 1024
-    max_in_flight: Positive = 2_000
+    host: Address = "127.0.0.1"
+    port: Port = 8080
+    workers: Annotated[int, Meta(gt=0, le=256)] = 1
+    slot: Slot = "gw"
+    max_body_bytes: Annotated[int, Meta(gt=0, le=1 << 30)] = 32 * 1024 * 1024
+    max_in_flight: Count = 2_000
     keepalive_s: Seconds = 75.0
     header_deadline_s: Seconds = 10.0
     body_deadline_s: Seconds = 60.0
     client_stall_s: Seconds = 60.0
     silent_keepalive_s: Seconds = 15.0
-    drain_delay_s: Annotated[float, Meta(ge=0)] = 0.0
-    drain_grace_s: Annotated[float, Meta(ge=0)] = 30.0
-    upstream_connections: Positive = 256
+    drain_delay_s: Pause = 0.0
+    drain_grace_s: Pause = 30.0
+    upstream_connections: Count = 256
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Which log, and how the journal and the relay behave."""
+    """Which log, how Kafka is reached, and how the journal, the relay and the archive behave."""
 
     kind: Literal["sqlite", "kafka"] = "sqlite"
-    bootstrap: str | None = None
-    topic_prefix: str = ""
-    replication: Positive = 1
+    bootstrap: Required | None = None
+    topic_prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{0,100}(?!\n)$")] = ""
+    replication: Annotated[int, Meta(gt=0, le=9)] = 1
     """Copies of a Kafka record; 3 in production, with two in sync."""
-    journal_max_bytes: Positive = 4 * 1024**3
-    reserve_bytes: Positive = 16 * 1024**2
-    orphan_after_s: Annotated[float, Meta(ge=0)] = 10.0
-    archive_after_s: Annotated[float, Meta(ge=0)] = 3_600.0
+    compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] = "zstd"
+    tls: bool = False
+    ca_file: Required | None = None
+    sasl: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    username: Required | None = None
+    password: Text | None = None
+    journal_max_bytes: Bytes = 4 * 1024**3
+    reserve_bytes: Bytes = 16 * 1024**2
+    orphan_after_s: Pause = 10.0
+    archive: bool = True
+    archive_after_s: Pause = 3_600.0
 
 
 class AdminSettings(
@@ -227,9 +260,19 @@ class AdminSettings(
 ):
     """The admin listener: own port, own credential, loopback by default."""
 
-    host: str = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65_535)] = 8081
-    token: str | None = None
+    host: Address = "127.0.0.1"
+    port: Port = 8081
+    token: Text | None = None
+
+
+class MetricsSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Where the log role shows the numbers of all processes of its machine over HTTP; off without a port."""
+
+    host: Address = "127.0.0.1"
+    port: Port | None = None
+    token: Text | None = None
 
 
 class EstimatorSettings(
@@ -244,11 +287,13 @@ class EstimatorSettings(
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One TOML file. Every mistake is reported at once, by name and line (`runtime/settings`)."""
 
-    data_dir: str = "tidegate-data"
+    data_dir: Required = "tidegate-data"
+    data_key: Text | None = None
     durability: Durability = "strict"
     gateway: GatewaySettings = GatewaySettings()
     log: LogSettings = LogSettings()
     admin: AdminSettings = AdminSettings()
+    metrics: MetricsSettings = MetricsSettings()
     estimator: EstimatorSettings = EstimatorSettings()
     tenants: tuple[Tenant, ...] = ()
     keys: tuple[Key, ...] = ()

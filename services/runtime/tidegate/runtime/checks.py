@@ -1,13 +1,16 @@
-"""What types can not say of a config: references, duplicates, prices in order, headers not to forward. Pure."""
+"""What types can not say of a config: what refers to what, addresses, prices, secrets by reference. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
-from tidegate.events.config import Pool, Settings, Target
+from tidegate.events.config import LogSettings, Pool, Settings, Target
+from tidegate.runtime.references import NO_REFERENCE, is_reference
 from tidegate.runtime.toml_lines import Path
 from tidegate.runtime.validation import Mistake
 
 _NEVER_FORWARDED = frozenset({"x-api-key", "x-tidegate-attempt-id", "x-forwarded-for", "x-forwarded-host"})
+_BROKER = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:.]+\]):[1-9]\d{0,4}")
 
 
 def find_mistakes(settings: Settings) -> list[Mistake]:
@@ -23,7 +26,8 @@ def find_mistakes(settings: Settings) -> list[Mistake]:
         *_pools(settings.pools),
         *_targets(settings),
         *_routes(settings),
-        *_log(settings),
+        *_log(settings.log),
+        *_references(settings),
     ]
 
 
@@ -78,17 +82,41 @@ def _target(path: Path, target: Target) -> Iterator[Mistake]:
     starts = [price.from_ns for price in target.prices]
     if starts != sorted(set(starts)):
         yield Mistake((*path, "prices"), f"prices of `{target.id}` must have rising `from` dates")
-    if not target.base_url.startswith(("http://", "https://")):
-        yield Mistake((*path, "base_url"), f"`base_url` of `{target.id}` must begin with https:// or http://")
-    elif target.base_url.startswith("http://") and not target.allow_private:
-        yield Mistake((*path, "base_url"), f"`{target.id}` uses plain http: only with allow_private = true")
+    for place, price in enumerate(target.prices):
+        for name in ("input_uncached", "output"):
+            if getattr(price, name) is None:
+                where: Path = (*path, "prices", place)
+                yield Mistake(where, f"`{name}` is missing: without it no answer of `{target.id}` has a cost")
+    yield from _addresses(path, target)
     for name in target.forward_headers:
         if name in _NEVER_FORWARDED:
             yield Mistake((*path, "forward_headers"), f"`{name}` is never forwarded")
-    if target.secret is not None and not target.secret.startswith(("env:", "file:")):
-        yield Mistake(
-            (*path, "secret"), "a secret is a reference, `env:NAME` or `file:PATH`, never the secret itself"
-        )
+
+
+def _addresses(path: Path, target: Target) -> Iterator[Mistake]:
+    # Here, because roles without targets need no HTTP client.
+    from tidegate.gateway.outbound.faults import TargetInvalid
+    from tidegate.gateway.outbound.origin import OriginPolicy, parse_base
+    from tidegate.gateway.outbound.tunnel import Proxy
+
+    proxy = None
+    if target.proxy is not None:
+        try:
+            proxy = Proxy.parse(target.proxy)
+        except TargetInvalid as error:
+            yield Mistake((*path, "proxy"), f"`proxy` of `{target.id}`: {error}")
+    elif target.proxy_secret is not None:
+        yield Mistake((*path, "proxy_secret"), f"`{target.id}` has a `proxy_secret` and no `proxy`")
+    try:
+        parse_base(target.base_url, OriginPolicy(allow_private=target.allow_private, proxy=proxy))
+    except TargetInvalid as error:
+        yield Mistake((*path, "base_url"), f"`base_url` of `{target.id}`: {error}")
+    yield from _absolute((*path, "ca_file"), target.ca_file)
+
+
+def _absolute(path: Path, file: str | None) -> Iterator[Mistake]:
+    if file is not None and not file.startswith("/"):
+        yield Mistake(path, "must be an absolute path: each process has a working folder of its own")
 
 
 def _routes(settings: Settings) -> Iterator[Mistake]:
@@ -106,9 +134,44 @@ def _routes(settings: Settings) -> Iterator[Mistake]:
             seen.add(candidate.target)
 
 
-def _log(settings: Settings) -> Iterator[Mistake]:
-    if settings.log.kind == "kafka" and not settings.log.bootstrap:
+def _log(log: LogSettings) -> Iterator[Mistake]:
+    if log.kind == "kafka" and not log.bootstrap:
         yield Mistake(("log",), "`bootstrap` is missing: a Kafka log needs host:port")
-    token = settings.admin.token
-    if token is not None and not token.startswith(("env:", "file:")):
-        yield Mistake(("admin", "token"), "a secret is a reference, `env:NAME` or `file:PATH`")
+    for broker in [] if log.bootstrap is None else log.bootstrap.split(","):
+        if _BROKER.fullmatch(broker.strip()) is None or int(broker.rpartition(":")[2]) > 65_535:
+            yield Mistake(("log", "bootstrap"), "must be host:port, several of them with commas between")
+            break
+    if log.sasl is not None:
+        for name in ("username", "password"):
+            if getattr(log, name) is None:
+                yield Mistake(("log",), f"`{name}` is missing: SASL needs it")
+    elif log.username is not None or log.password is not None:
+        yield Mistake(
+            ("log",), "`username` and `password` need `sasl`: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+        )
+    if log.ca_file is not None and not log.tls:
+        yield Mistake(("log", "ca_file"), "needs `tls = true`")
+    yield from _absolute(("log", "ca_file"), log.ca_file)
+
+
+def secret_places(settings: Settings) -> Iterator[tuple[Path, str]]:
+    """Every place of a config that names a secret, with what stands there."""
+    single: tuple[tuple[Path, str | None], ...] = (
+        (("data_key",), settings.data_key),
+        (("log", "password"), settings.log.password),
+        (("admin", "token"), settings.admin.token),
+        (("metrics", "token"), settings.metrics.token),
+    )
+    for path, reference in single:
+        if reference is not None:
+            yield path, reference
+    for index, target in enumerate(settings.targets):
+        for name, reference in (("secret", target.secret), ("proxy_secret", target.proxy_secret)):
+            if reference is not None:
+                yield ("targets", index, name), reference
+
+
+def _references(settings: Settings) -> Iterator[Mistake]:
+    for path, reference in secret_places(settings):
+        if not is_reference(reference):
+            yield Mistake(path, NO_REFERENCE)

@@ -7,13 +7,13 @@ from tidegate.events.clock import Clock
 from tidegate.events.config import Routing
 from tidegate.events.control import ConfigPublished, TargetDisabled, TargetEnabled
 from tidegate.events.envelope import Draft
-from tidegate.events.errors import NotAnEnvelope, UnknownEvent
 from tidegate.events.ids import IdSource
 from tidegate.events.log.port import EventLog, Outgoing
 from tidegate.events.partition import partition_of
 from tidegate.events.registry import type_of
 from tidegate.events.topics import CONTROL
 from tidegate.events.types import EventId, TargetId
+from tidegate.runtime.published import IdentityChanged, identity_mistakes, published_configs
 
 
 class Control:
@@ -27,28 +27,21 @@ class Control:
         self._seq = 0
 
     async def publish_if_new(self, routing: Routing, actor: str) -> bool:
-        """Publish a config unless the newest one in force is the same. Raises Unavailable."""
-        if await self.newest_digest() == routing.digest():
-            return False
+        """Publish a config unless it is the one in force. Raises Unavailable, IdentityChanged."""
+        published = await published_configs(self._log)
         digest = routing.digest()
+        if published and published[-1].digest == digest:
+            return False
+        mistakes = identity_mistakes(published, routing)
+        if mistakes:
+            raise IdentityChanged(mistakes)
         await self._append("config", digest, ConfigPublished(digest=digest, routing=routing, actor=actor))
         return True
 
     async def newest_digest(self) -> str | None:
         """Digest of the newest published config."""
-        latest, _ = await self._log.latest(CONTROL.name)
-        newest: tuple[int, str] | None = None
-        for record in latest.values():
-            if record.value is None:
-                continue
-            try:
-                envelope = codec.decode_envelope(record.value)
-                data = codec.decode_data(envelope) if envelope.type == "ConfigPublished" else None
-            except (NotAnEnvelope, UnknownEvent):
-                continue
-            if isinstance(data, ConfigPublished) and (newest is None or record.append_ns >= newest[0]):
-                newest = (record.append_ns, data.digest)
-        return None if newest is None else newest[1]
+        published = await published_configs(self._log)
+        return published[-1].digest if published else None
 
     async def switch(self, target: TargetId, *, disabled: bool, actor: str, reason: str) -> None:
         """Disable or enable a target everywhere. Raises Unavailable."""

@@ -2,22 +2,33 @@
 
 import contextlib
 import os
+import re
 import secrets
+import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tidegate.events.clock import Clock, SystemClock
-from tidegate.events.config import Settings
+from tidegate.events.config import LogSettings, Settings
 from tidegate.events.ids import IdSource
 from tidegate.events.journal.journal import Journal
 from tidegate.events.log.port import EventLog
-from tidegate.runtime.settings import ConfigInvalid, environment
+from tidegate.runtime.settings import ConfigInvalid, environment, resolve_secret, secret_bytes
 
 if TYPE_CHECKING:
     from tidegate.events.log.kafka_settings import KafkaSettings
 
 DATA_KEY_BYTES = 32
+MAX_SOCKET_PATH_BYTES = 103
+"""What a socket's address holds everywhere, its end mark included."""
+
+_PROTOCOLS: dict[tuple[bool, bool], Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]] = {
+    (False, False): "PLAINTEXT",
+    (False, True): "SSL",
+    (True, False): "SASL_PLAINTEXT",
+    (True, True): "SASL_SSL",
+}
 
 
 class Machine:
@@ -36,6 +47,7 @@ class Machine:
         self.ids = IdSource(self.clock, secrets.randbits)
         self.env = environment() if env is None else env
         self.data_dir = ((base or Path.cwd()) / settings.data_dir).resolve()
+        self.client_id = _client_id()
 
     @property
     def run_dir(self) -> Path:
@@ -83,19 +95,28 @@ class Machine:
         return SqliteEventLog.open(self.log_dir, frozenset(roles), self.clock)
 
     def kafka_settings(self) -> "KafkaSettings":
-        """How this process reaches its Kafka; the client id is its own. Raises ConfigInvalid without one."""
-        from tidegate.events.log.kafka_settings import KafkaSettings
+        """How this process reaches its Kafka. Raises ConfigInvalid: no Kafka log, no password, no CA file."""
+        from tidegate.events.log.kafka_settings import KafkaSettings, tls_context
 
         log = self.settings.log
         if log.bootstrap is None:
             raise ConfigInvalid(['log.bootstrap: this command needs a Kafka log (kind = "kafka")'])
         return KafkaSettings(
             bootstrap=log.bootstrap,
-            client_id=f"tidegate-{os.getpid()}",
+            client_id=self.client_id,
             prefix=log.topic_prefix,
             replication=log.replication,
             min_in_sync=min(2, log.replication),
+            compression=None if log.compression == "none" else log.compression,
+            security_protocol=_PROTOCOLS[log.sasl is not None, log.tls],
+            ssl_context=tls_context(log.ca_file) if log.tls else None,
+            sasl_mechanism=log.sasl or "PLAIN",
+            sasl_username=log.username,
+            sasl_password=self._kafka_password(log),
         )
+
+    def _kafka_password(self, log: LogSettings) -> str | None:
+        return None if log.password is None else resolve_secret(log.password, self.env, "log.password")
 
     def journal_dir(self, slot: str) -> Path:
         """The journal of a slot."""
@@ -114,13 +135,35 @@ class Machine:
         )
 
     def data_key(self) -> bytes:
-        """The secret that keys session digests; made at first start, shared by all gateways of the folder."""
+        """The secret that keys session digests, the same for all gateways. Raises ConfigInvalid.
+
+        From the config's reference; else from a file of the data folder, made at first start.
+        """
+        reference = self.settings.data_key
+        if reference is not None:
+            return data_key_of(secret_bytes(reference, self.env, "data_key"), reference)
         path = self.data_dir / "data.key"
         with contextlib.suppress(FileExistsError):
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(secrets.token_bytes(DATA_KEY_BYTES))
-        key = path.read_bytes()
-        if len(key) != DATA_KEY_BYTES:
-            raise ValueError(f"{path} must hold exactly {DATA_KEY_BYTES} bytes; it holds {len(key)}")
-        return key
+        return data_key_of(path.read_bytes(), str(path))
+
+
+def data_key_of(content: bytes, where: str) -> bytes:
+    """The key in a file or variable: 32 bytes as they are, or as 64 hex digits. Raises ConfigInvalid."""
+    if len(content) == DATA_KEY_BYTES:
+        return content
+    with contextlib.suppress(ValueError):
+        key = bytes.fromhex(content.decode("ascii"))
+        if len(key) == DATA_KEY_BYTES:
+            return key
+    raise ConfigInvalid(
+        [f"{where} must hold {DATA_KEY_BYTES} bytes or their {DATA_KEY_BYTES * 2} hex digits, nothing else"]
+    )
+
+
+def _client_id() -> str:
+    """One process's name in Kafka: pids repeat between containers, and host names between networks."""
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:64]
+    return f"tidegate-{host}-{os.getpid()}-{secrets.token_hex(4)}"

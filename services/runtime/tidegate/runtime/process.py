@@ -4,13 +4,18 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable
-from typing import NoReturn
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NoReturn
 
 import uvloop
 
+from tidegate.runtime.telemetry import logger
+
 GC_ALLOCATIONS = 50_000
 BEHIND_GATEWAYS = 5
+CUT_AFTER_S = 15.0
+LAST_WORDS_S = 5.0
+"""What a role that is cut has left to close its files and connections."""
 
 Role = Callable[["Stopping"], Awaitable[None]]
 
@@ -36,29 +41,93 @@ class Stopping:
         self.event.set()
 
 
+def beside(role: Role, *others: Callable[[], Awaitable[None]]) -> Role:
+    """A role with others of its process, which run until it ends and are then cancelled."""
+
+    async def run(stopping: Stopping) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(_of(other())) for other in others]
+            try:
+                await role(stopping)
+            finally:
+                for task in running:
+                    task.cancel()
+
+    return run
+
+
+async def _of(work: Awaitable[None]) -> None:
+    await work
+
+
 def _exit_now() -> NoReturn:
     os._exit(1)
 
 
-def run_role(role: Role, parent_fd: int | None = None, *, behind: int = 0) -> None:
-    """Run a role until it ends. `behind`: how far it steps back for the gateways on a busy machine (nice)."""
+def run_role(
+    role: Role, parent_fd: int | None = None, *, behind: int = 0, cut_after_s: float | None = None
+) -> None:
+    """Run a role until it ends. `behind`: how far it steps back for the gateways on a busy machine (nice).
+
+    `cut_after_s`: a role that has not ended so long after it was told to is cancelled, and then ended by
+    force: what it waits for may never come. Only for roles that resume from what they have committed.
+    """
     if behind:
         os.nice(behind)
     # What start-up made lives as long as the process; and requests make no cycles worth a look that often.
     gc.freeze()
     gc.set_threshold(GC_ALLOCATIONS, 50, 100)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(role, parent_fd))
+        runner.run(_run(role, parent_fd, cut_after_s))
 
 
-async def _run(role: Role, parent_fd: int | None) -> None:
+async def _run(role: Role, parent_fd: int | None, cut_after_s: float | None) -> None:
     loop = asyncio.get_running_loop()
     stopping = Stopping()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.ask)
     if parent_fd is not None:
         loop.add_reader(parent_fd, _on_parent, loop, parent_fd, stopping)
-    await role(stopping)
+    running = asyncio.ensure_future(role(stopping))
+    cutting = None if cut_after_s is None else asyncio.ensure_future(_cut(running, stopping, cut_after_s))
+    try:
+        await running
+    except asyncio.CancelledError:
+        if cutting is None or not stopping():
+            raise
+        _exit_now()
+    finally:
+        if cutting is not None:
+            cutting.cancel()
+
+
+async def _cut(running: "asyncio.Future[None]", stopping: Stopping, after_s: float) -> None:
+    await stopping.event.wait()
+    await asyncio.sleep(after_s)
+    logger().error("role did not end in time: it is cut", duration_ms=int(after_s * 1_000))
+    running.cancel()
+    await asyncio.sleep(LAST_WORDS_S)
+    _exit_now()
+
+
+async def until_parent_gone(work: Coroutine[Any, Any, object], parent_fd: int | None) -> None:
+    """Run `work`; it is cancelled when the parent's pipe closes."""
+    if parent_fd is None:
+        await work
+        return
+    loop, stopping = asyncio.get_running_loop(), Stopping()
+    loop.add_reader(parent_fd, _on_parent, loop, parent_fd, stopping)
+    running = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(stopping.event.wait())
+    try:
+        await asyncio.wait((running, gone), return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+    finally:
+        loop.remove_reader(parent_fd)
+        for task in (running, gone):
+            task.cancel()
+        await asyncio.gather(running, gone, return_exceptions=True)
 
 
 def _on_parent(loop: asyncio.AbstractEventLoop, parent_fd: int, stopping: Stopping) -> None:

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from tidegate.events import codec
 from tidegate.events.config import Routing
 from tidegate.events.control import ConfigPublished
-from tidegate.events.errors import NotAnEnvelope, Unavailable, UnknownEvent
-from tidegate.events.log.port import EventLog, Record
+from tidegate.events.errors import Unavailable
+from tidegate.events.log.port import EventLog
 from tidegate.events.topics import CONTROL
+from tidegate.runtime.published import config_of, configs_of
 
 POLL_S = 0.25
 RETRY_S = 1.0
@@ -34,8 +34,7 @@ class RoutingFollower:
 
     async def _follow(self) -> None:
         latest, positions = await self._log.latest(CONTROL.name)
-        known = sorted(latest.values(), key=lambda record: record.append_ns)
-        published = [config for record in known if (config := _config_of(record)) is not None]
+        published = configs_of(latest.values())
         # A file whose config was never published is newer than the log: it stays until it is.
         if any(config.digest == self._routing.digest() for config in published):
             self._switch(published[-1])
@@ -43,7 +42,7 @@ class RoutingFollower:
         try:
             while True:
                 for record in await reader.poll(timeout_s=POLL_S):
-                    config = _config_of(record)
+                    config = config_of(record)
                     if config is not None:
                         self._switch(config)
         finally:
@@ -52,14 +51,3 @@ class RoutingFollower:
     def _switch(self, config: ConfigPublished) -> None:
         if config.digest != self._routing.digest():
             self._routing = config.routing
-
-
-def _config_of(record: Record) -> ConfigPublished | None:
-    if record.value is None:
-        return None
-    try:
-        envelope = codec.decode_envelope(record.value)
-        data = codec.decode_data(envelope) if envelope.type == "ConfigPublished" else None
-    except (NotAnEnvelope, UnknownEvent):
-        return None
-    return data if isinstance(data, ConfigPublished) else None

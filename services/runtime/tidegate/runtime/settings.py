@@ -3,13 +3,14 @@
 import os
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tidegate.events.config import Settings, Target
 from tidegate.events.errors import Refused
-from tidegate.events.types import TargetId
 from tidegate.runtime import checks
+from tidegate.runtime.references import NO_REFERENCE, is_reference
 from tidegate.runtime.toml_lines import line_map, line_of
 from tidegate.runtime.validation import BAD, Mistake, build
 
@@ -26,6 +27,18 @@ class ConfigInvalid(Refused):
     def __init__(self, mistakes: list[str]) -> None:
         super().__init__("\n".join(mistakes))
         self.mistakes = mistakes
+
+
+class ConfigFile(NamedTuple):
+    """A config file that was read: its text says on which line a mistake stands."""
+
+    path: Path
+    text: str
+    settings: Settings
+
+    def invalid(self, mistakes: Sequence[Mistake]) -> ConfigInvalid:
+        """The error that tells these mistakes by name and line."""
+        return ConfigInvalid(_located(mistakes, self.text, str(self.path)))
 
 
 def environment() -> Mapping[str, str]:
@@ -62,21 +75,30 @@ def parse_settings(text: str, name: str = FILE_NAME) -> Settings:
     if settings is not BAD and not mistakes:
         mistakes = checks.find_mistakes(settings)
     if mistakes:
-        lines = line_map(text)
-        ordered = sorted((line_of(lines, m.path), _dotted(m), m.message) for m in mistakes)
-        raise ConfigInvalid([f"{name}:{line}: {path}{message}" for line, path, message in ordered])
+        raise ConfigInvalid(_located(mistakes, text, name))
     assert isinstance(settings, Settings)  # noqa: S101 - for the type checkers; BAD came with mistakes
     return settings
 
 
-def load_settings(path: Path) -> Settings:
-    """Settings of a file. Raises ConfigInvalid, also when it cannot be read."""
+def read_config(path: Path) -> ConfigFile:
+    """A config file with its settings. Raises ConfigInvalid, also when it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigInvalid([f"{path} cannot be read: {reason}"]) from error
-    return parse_settings(text, str(path))
+    return ConfigFile(path, text, parse_settings(text, str(path)))
+
+
+def load_settings(path: Path) -> Settings:
+    """Settings of a file. Raises ConfigInvalid, also when it cannot be read."""
+    return read_config(path).settings
+
+
+def _located(mistakes: Iterable[Mistake], text: str, name: str) -> list[str]:
+    lines = line_map(text)
+    ordered = sorted((line_of(lines, m.path), _dotted(m), m.message) for m in mistakes)
+    return [f"{name}:{line}: {path}{message}" for line, path, message in ordered]
 
 
 def _dotted(mistake: Mistake) -> str:
@@ -86,39 +108,48 @@ def _dotted(mistake: Mistake) -> str:
     return f"{text}: " if text else ""
 
 
-def resolve_secret(reference: str, env: Mapping[str, str], what: str) -> str:
-    """The secret behind `env:NAME` or `file:PATH`. Raises ConfigInvalid naming the reference, never the secret."""
+def secret_bytes(reference: str, env: Mapping[str, str], what: str) -> bytes:
+    """What stands behind `env:NAME` or `file:/PATH`. Raises ConfigInvalid naming the reference, never the secret."""
+    if not is_reference(reference):
+        raise ConfigInvalid([f"{what}: {NO_REFERENCE}"])
     kind, _, name = reference.partition(":")
     if kind == "env":
         value = env.get(name, "")
         if not value:
             raise ConfigInvalid([f"{what}: environment variable {name} is not set or empty"])
-    else:
-        path = Path(name)
-        try:
-            mode = path.stat().st_mode
-            value = path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigInvalid([f"{what}: secret file {name} cannot be read"]) from error
-        if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise ConfigInvalid([f"{what}: secret file {name} is open to others; chmod 600 it"])
-    if len(value) < _MIN_SECRET_CHARS or any(ord(char) < 0x21 or ord(char) > 0x7E for char in value):
+        return value.encode("utf-8", "surrogateescape")
+    path = Path(name)
+    try:
+        mode = path.stat().st_mode
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise ConfigInvalid([f"{what}: secret file {name} cannot be read"]) from error
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigInvalid([f"{what}: secret file {name} is open to others; chmod 600 it"])
+    return content
+
+
+def resolve_secret(reference: str, env: Mapping[str, str], what: str) -> str:
+    """The text behind a reference. Raises ConfigInvalid naming the reference, never the secret."""
+    value = secret_bytes(reference, env, what).strip()
+    if len(value) < _MIN_SECRET_CHARS or any(byte < 0x21 or byte > 0x7E for byte in value):
         raise ConfigInvalid(
             [f"{what}: the secret behind {reference} is empty, too short or not printable ASCII"]
         )
-    return value
+    return value.decode("ascii")
 
 
-def resolve_secrets(targets: tuple[Target, ...], env: Mapping[str, str]) -> dict[TargetId, str]:
-    """Every target's secret. Raises ConfigInvalid listing all that are missing."""
-    found: dict[TargetId, str] = {}
+def resolve_secrets(targets: Iterable[Target], env: Mapping[str, str]) -> dict[str, str]:
+    """The secrets of targets and of their proxies, by reference. Raises ConfigInvalid listing all that are missing."""
+    found: dict[str, str] = {}
     mistakes: list[str] = []
     for target in targets:
-        if target.secret is not None:
-            try:
-                found[target.id] = resolve_secret(target.secret, env, f"target `{target.id}`")
-            except ConfigInvalid as error:
-                mistakes += error.mistakes
+        for field, reference in (("secret", target.secret), ("proxy_secret", target.proxy_secret)):
+            if reference is not None:
+                try:
+                    found[reference] = resolve_secret(reference, env, f"{field} of target `{target.id}`")
+                except ConfigInvalid as error:
+                    mistakes += error.mistakes
     if mistakes:
         raise ConfigInvalid(mistakes)
     return found

@@ -2,11 +2,19 @@
 
 import socket
 
+from tidegate.events.errors import Refused
+
 BACKLOG = 1024
 
 
+class CannotListen(Refused):
+    """An address that cannot be listened on; the message names it and says why."""
+
+    code = "cannot_listen"
+
+
 def bound(host: str, port: int) -> socket.socket:
-    """A listening, inheritable TCP socket. Raises OSError naming the address."""
+    """A listening, inheritable TCP socket. Raises CannotListen naming the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -14,7 +22,7 @@ def bound(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}") from error
     listening.listen(BACKLOG)
     listening.setblocking(False)
     listening.set_inheritable(True)

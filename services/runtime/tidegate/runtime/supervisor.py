@@ -121,7 +121,7 @@ class Supervisor:
         self.admin_port = 0
 
     def bind(self) -> None:
-        """Bind the tenant and the admin listener. Raises OSError naming the address."""
+        """Bind the tenant and the admin listener. Raises CannotListen naming the address."""
         settings = self._machine.settings
         tenant = bound(settings.gateway.host, settings.gateway.port)
         admin = bound(settings.admin.host, settings.admin.port)

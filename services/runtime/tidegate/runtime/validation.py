@@ -1,7 +1,7 @@
 """Plain TOML values → Settings, collecting every mistake instead of stopping at the first. Pure."""
 
 import datetime as dt
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -10,6 +10,13 @@ from msgspec import Meta
 
 from tidegate.events.money import NANOUSD_PER_USD
 from tidegate.runtime.toml_lines import Path
+
+_MAX_DIGITS = 18
+_EXACT = Context(prec=64, traps=[InvalidOperation, Overflow, Inexact])
+_NEVER_SHOWN = frozenset(
+    {"secret", "proxy_secret", "token", "password", "data_key", "digest", "base_url", "proxy", "bootstrap"}
+)
+"""A mistyped secret must not be echoed, nor what may hold one."""
 
 
 class Mistake(NamedTuple):
@@ -108,12 +115,17 @@ def _from_form(value: Any, form: str | None) -> Any:
 def nanousd_of(text: str) -> int:
     """Decimal dollars, with or without `$`, as integer nano-dollars. Raises ValueError when not exact."""
     try:
-        exact = Decimal(text.strip().removeprefix("$")) * NANOUSD_PER_USD
+        amount = Decimal(text.strip().removeprefix("$"))
     except InvalidOperation as error:
         raise ValueError(f"`{text}` is no amount of dollars") from error
-    if not exact.is_finite() or exact != exact.to_integral_value():
-        raise ValueError(f"`{text}` is finer than a nano-dollar")
-    return int(exact)
+    # A number of a million digits is written in nine characters.
+    if not amount.is_finite() or amount.adjusted() > _MAX_DIGITS:
+        raise ValueError(f"`{text}` is no amount of dollars")
+    try:
+        exact = _EXACT.multiply(amount, Decimal(NANOUSD_PER_USD))
+        return int(exact.to_integral_exact(context=_EXACT))
+    except (Inexact, Overflow) as error:
+        raise ValueError(f"`{text}` is finer than a nano-dollar") from error
 
 
 def _plain(error: Exception) -> str:
@@ -121,7 +133,6 @@ def _plain(error: Exception) -> str:
 
 
 def _shown(value: Any, path: Path) -> str:
-    # A mistyped secret must not be echoed.
-    if path and str(path[-1]) in {"secret", "token", "digest"}:
+    if path and str(path[-1]) in _NEVER_SHOWN:
         return "not shown"
     return repr(value)[:60]

@@ -7,7 +7,7 @@ import pytest
 
 from tidegate.gateway.outbound import egress
 from tidegate.gateway.outbound.faults import TargetInvalid
-from tidegate.gateway.outbound.origin import Origin, OriginPolicy, address_refusal, parse_target
+from tidegate.gateway.outbound.origin import Origin, OriginPolicy, address_refusal, parse_base, parse_target
 
 PUBLIC = [
     "1.1.1.1",
@@ -179,6 +179,31 @@ def test_urls_that_hide_or_lack_something_are_refused(url: str) -> None:
     with pytest.raises(TargetInvalid) as caught:
         parse_target(url, OriginPolicy())
     assert "key" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.example.com/v1?x",
+        "https://api.example.com/?",
+        "https://api.example.com/v1#",
+        "https://169.254.169.254/v1",
+        "https://[fd00:ec2::254]/v1",
+        "https://127.0.0.1/v1",
+        "https://user:key@api.example.com/v1",
+    ],
+)
+def test_a_base_url_that_no_call_can_use_is_refused(url: str) -> None:
+    with pytest.raises(TargetInvalid) as caught:
+        parse_base(url, OriginPolicy())
+    assert "key" not in str(caught.value)
+
+
+def test_a_base_url_gives_its_origin() -> None:
+    assert parse_base("https://api.example.com/v1", OriginPolicy()) == Origin("https", "api.example.com", 443)
+    assert parse_base("http://127.0.0.1:8000", LOOSE) == Origin("http", "127.0.0.1", 8000)
+    with pytest.raises(TargetInvalid, match="metadata"):
+        parse_base("http://100.100.100.200/", LOOSE)
 
 
 def test_a_url_is_cut_into_origin_host_header_and_target() -> None:

@@ -14,25 +14,33 @@ from tidegate.gateway.outbound.tunnel import (
 )
 
 
-def test_a_proxy_url_gives_address_and_credential() -> None:
-    proxy = Proxy.parse("http://us%40er:p%3Aw@proxy.internal:3128")
+def test_a_proxy_is_its_url_and_a_credential_beside_it() -> None:
+    proxy = Proxy.parse("http://proxy.internal:3128", "us@er:p:w")
     assert (proxy.host, proxy.port) == ("proxy.internal", 3128)
     assert proxy.authorization == b"Basic dXNAZXI6cDp3"
     assert Proxy.parse("http://[::1]:8080/") == Proxy("::1", 8080)
 
 
 def test_a_proxy_does_not_show_its_credential() -> None:
-    assert "dXN" not in repr(Proxy.parse("http://user:pw@proxy.internal:3128"))
+    assert "dXN" not in repr(Proxy.parse("http://proxy.internal:3128", "user:pw"))
 
 
 @pytest.mark.parametrize(
     "url",
     ["https://p:1", "socks5://p:1", "http://p", "http://:1", "http://p:x", "http://p:99999", "http://p:1/x", "p:1",
-     "http://p:1?x", "http://0x7f.1:1", ""],
+     "http://p:1?x", "http://0x7f.1:1", "", "http://p:0", "http://user:hunter2@p:1", "http://user@p:1", "http://@p:1",
+     "http://:@p:1", "http://a b:1", "http://a%2eb:1", "http://169.254.169.254:80", "http://[fe80::1]:80"],
 )  # fmt: skip
-def test_other_proxy_urls_are_refused(url: str) -> None:
-    with pytest.raises(TargetInvalid):
+def test_other_proxy_urls_are_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(TargetInvalid) as caught:
         Proxy.parse(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_proxy_credential_without_a_colon_is_refused_and_not_repeated() -> None:
+    with pytest.raises(TargetInvalid, match="user:password") as caught:
+        Proxy.parse("http://p:1", "hunter2-hunter2")
+    assert "hunter2" not in str(caught.value)
 
 
 def test_the_connect_request_is_exact() -> None:

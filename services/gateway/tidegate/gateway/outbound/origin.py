@@ -78,6 +78,22 @@ def parse_target(url: str | httpx.URL, policy: OriginPolicy) -> tuple[Origin, by
     return Origin(parsed.scheme, host, port), parsed.netloc, parsed.raw_path
 
 
+def parse_base(url: str, policy: OriginPolicy) -> Origin:
+    """The origin of a configured base URL, to which the path of a call is added.
+
+    Raises:
+        TargetInvalid: as `parse_target`, or a query, or a numeric host that may never be called.
+    """
+    origin, _, _ = parse_target(url, policy)
+    if "?" in url or "#" in url:
+        raise TargetInvalid("URL must not have a query or a fragment")
+    if egress.literal(origin.host) is not None:
+        refusal = address_refusal(origin.host, origin, policy)
+        if refusal is not None:
+            raise TargetInvalid(f"host may not be called: {refusal}")
+    return origin
+
+
 def address_refusal(address: str, origin: Origin, policy: OriginPolicy) -> str | None:
     """Why `address` may not be called for this origin; None when it may.
 

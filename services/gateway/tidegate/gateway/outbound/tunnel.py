@@ -3,13 +3,15 @@
 import base64
 import re
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from tidegate.gateway.outbound import egress
 from tidegate.gateway.outbound.faults import TargetInvalid
 
 MAX_REPLY_BYTES = 16 * 1024
 
+# A name, or a numeric IPv6 address without scope.
+_HOST = re.compile(r"[a-z0-9._-]{1,253}|[0-9a-f:.]*:[0-9a-f:.]*")
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5]\d\d)(?: [^\r\n]*)?\r\n")
 
 
@@ -27,29 +29,40 @@ class Proxy:
     allow_private: bool = True
 
     @classmethod
-    def parse(cls, url: str) -> "Proxy":
-        """From `http://[user:password@]host:port`.
+    def parse(cls, url: str, credential: str | None = None) -> "Proxy":
+        """From `http://host:port` and the proxy's `user:password`, which never stands in the URL.
 
         Raises:
-            TargetInvalid: another scheme, no port, a path, or a numeric host in disguise.
+            TargetInvalid: another scheme, no port, a path, user information, a host that is none, is numeric in
+                disguise or may never be called, or a credential without a colon.
         """
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError:
             raise TargetInvalid("proxy URL cannot be parsed") from None
-        if parts.scheme != "http" or not parts.hostname or port is None:
+        if parts.username is not None or parts.password is not None:
+            raise TargetInvalid("proxy URL must not carry user information; use proxy_secret")
+        if parts.scheme != "http" or not parts.hostname or not port:
             raise TargetInvalid("proxy must be http://host:port")
+        if _HOST.fullmatch(parts.hostname) is None:
+            raise TargetInvalid("proxy URL has no usable host")
         if parts.path not in ("", "/") or parts.query or parts.fragment:
             raise TargetInvalid("proxy URL must not have a path")
         spelling = egress.host_refusal(parts.hostname)
         if spelling is not None:
             raise TargetInvalid(f"proxy host is a {spelling}")
-        authorization = None
-        if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            authorization = b"Basic " + base64.b64encode(pair.encode())
-        return cls(parts.hostname, port, authorization)
+        if egress.literal(parts.hostname) is not None:
+            refusal = egress.address_refusal(parts.hostname, allow_private=True)
+            if refusal is not None:
+                raise TargetInvalid(f"proxy host may not be called: {refusal}")
+        return cls(parts.hostname, port, None if credential is None else _basic(credential))
+
+
+def _basic(credential: str) -> bytes:
+    if ":" not in credential:
+        raise TargetInvalid("the proxy's secret must be user:password")
+    return b"Basic " + base64.b64encode(credential.encode())
 
 
 def connect_request(authority: bytes, authorization: bytes | None) -> bytes:

@@ -1,11 +1,15 @@
 """`config check|schema` and `keys new`."""
 
-import secrets
+import asyncio
+from pathlib import Path
+from secrets import token_bytes
+from typing import Annotated
 
 import msgspec
 import typer
 
 from tidegate.events.config import Settings
+from tidegate.events.errors import TidegateError
 from tidegate.runtime.commands.shared import (
     FINDING,
     ConfigOption,
@@ -16,32 +20,59 @@ from tidegate.runtime.commands.shared import (
     say,
     settings_at,
 )
-from tidegate.runtime.settings import ConfigInvalid, environment, load_settings, resolve_secrets
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.settings import ConfigInvalid, read_config
 
 config_app = typer.Typer(no_args_is_help=True, help="Check and describe the config.")
 keys_app = typer.Typer(no_args_is_help=True, help="API keys.")
 
 
 @config_app.command()
-def check(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Every mistake of the config at once, secrets included; exit code 1 when there is one."""
-    path = config_path(config)
+def check(
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    secrets: Annotated[
+        bool, typer.Option("--secrets/--no-secrets", help="Whether every secret must be at hand here.")
+    ] = True,
+) -> None:
+    """Every mistake of the config at once: secrets and CA files of this machine, and targets that the log knows
+    otherwise under their id, included. Exit code 1 when there is one."""
+    path = config_path(config).resolve()
     mistakes: list[str] = []
-    digest = None
+    digest, not_compared = None, None
     try:
-        settings = load_settings(path)
-        digest = settings.routing().digest()
-        resolve_secrets(settings.targets, environment())
+        digest, not_compared = _checked(path, secrets=secrets)
     except ConfigInvalid as error:
         mistakes = error.mistakes
     if json:
-        print_json({"config": str(path), "ok": not mistakes, "mistakes": mistakes, "digest": digest})
-    elif mistakes:
-        fail("\n".join(mistakes), FINDING)
-    else:
+        answer = {"config": str(path), "ok": not mistakes, "mistakes": mistakes, "digest": digest}
+        print_json({**answer, "not_compared": not_compared})
+    elif not mistakes:
         say(f"{path} is good; routing digest {digest}")
+        if not_compared is not None:
+            say(f"it was not compared with the published config: {not_compared}")
+    else:
+        fail("\n".join(mistakes), FINDING)
     if mistakes:
         raise typer.Exit(FINDING)
+
+
+def _checked(path: Path, *, secrets: bool) -> tuple[str, str | None]:
+    """Digest, and why the config was not compared with the published one. Raises ConfigInvalid."""
+    from tidegate.runtime.ready import ALL_TABLES, missing_here, published_mistakes, socket_mistakes
+
+    file = read_config(path)
+    machine = Machine(file.settings, base=path.parent)
+    mistakes = missing_here(file.settings, machine.env, ALL_TABLES, secrets=secrets)
+    mistakes += socket_mistakes(machine)
+    not_compared = None
+    try:
+        mistakes += asyncio.run(published_mistakes(machine))
+    except TidegateError as error:
+        not_compared = str(error)
+    if mistakes:
+        raise file.invalid(mistakes)
+    return file.settings.routing().digest(), not_compared
 
 
 @config_app.command()
@@ -55,7 +86,7 @@ def new(key_id: str, tenant: str, json: JsonOption = False) -> None:
     """Make an API key: shown once here; the config keeps only its digest."""
     from tidegate.gateway.credentials import key_digest, key_text
 
-    key = key_text(secrets.token_bytes(32))
+    key = key_text(token_bytes(32))
     digest = key_digest(key)
     if json:
         print_json({"id": key_id, "tenant": tenant, "key": key, "digest": digest})

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,11 +10,15 @@ from tidegate.runtime.commands.shared import (
     FINDING,
     ConfigOption,
     JsonOption,
+    ParentOption,
     fail,
     machine_of,
     print_json,
     say,
 )
+
+if TYPE_CHECKING:
+    from tidegate.runtime.machine import Machine
 
 topics_app = typer.Typer(no_args_is_help=True, help="Create and verify the Kafka topics.")
 dev_app = typer.Typer(no_args_is_help=True, help="Tools for developers.")
@@ -29,30 +33,55 @@ def apply(config: ConfigOption = None, json: JsonOption = False) -> None:
 @topics_app.command()
 def check(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Report every difference in partitions, retention, compaction, replication and the brokers' settings
-    that would harm them; creates nothing. Exit code 1 when something differs."""
+    that would harm them, and records that wait too long for this machine's archive; creates nothing. Exit code 1
+    when there is one."""
     _topics(config, create=False, json=json)
 
 
 def _topics(config: Path | None, *, create: bool, json: bool) -> None:
     from tidegate.events.errors import TidegateError
     from tidegate.events.log.kafka_admin import apply_topics, check_topics
-    from tidegate.runtime.settings import ConfigInvalid
 
     machine, _ = machine_of(config)
+    late: list[str] = []
     try:
         settings = machine.kafka_settings()
         drifts = asyncio.run((apply_topics if create else check_topics)(settings))
-    except (ConfigInvalid, TidegateError) as error:
+        if not (create or drifts):
+            late = _late(machine)
+    except TidegateError as error:
         fail(str(error))
     if json:
-        print_json({"drift": [str(drift) for drift in drifts]})
+        print_json({"drift": [str(drift) for drift in drifts], "late": late})
     else:
-        for drift in drifts:
-            say(str(drift))
+        for line in (*map(str, drifts), *late):
+            say(line)
         if not drifts:
             say("topics are as declared")
-    if drifts:
+    if drifts or late:
         raise typer.Exit(FINDING)
+
+
+def _late(machine: "Machine") -> list[str]:
+    """Records that wait too long for this machine's archive; none where there is no archive. Raises Unavailable."""
+    from tidegate.events.archive_manifest import Manifest
+    from tidegate.events.errors import LogUnavailable
+    from tidegate.runtime.retention import unarchived
+
+    if not (machine.settings.log.archive and machine.archive_dir.is_dir()):
+        return []
+
+    async def look() -> list[str]:
+        log = machine.open_log()
+        try:
+            found = await unarchived(log, Manifest(machine.archive_dir), machine.clock.wall_ns())
+        except TimeoutError as error:
+            raise LogUnavailable("Kafka does not show in time what waits for the archive") from error
+        finally:
+            await log.close()
+        return [str(each) for each in found if each.is_late]
+
+    return asyncio.run(look())
 
 
 @dev_app.command()
@@ -87,13 +116,15 @@ def register(app: typer.Typer) -> None:
 def simulate(
     config: Annotated[Path, typer.Option("--config", "-c", help="The simulator's own TOML file.")],
     ready_file: Annotated[Path | None, typer.Option(help="Written once every port is open.")] = None,
+    parent_fd: ParentOption = None,
 ) -> None:
     """The provider simulator alone."""
+    from tidegate.runtime.process import until_parent_gone
     from tidegate.simulator.loading import ConfigError
     from tidegate.simulator.main import main_async
 
     try:
-        asyncio.run(main_async(config, ready_file))
+        asyncio.run(until_parent_gone(main_async(config, ready_file), parent_fd))
     except (ConfigError, OSError) as error:
         fail(str(error))
 

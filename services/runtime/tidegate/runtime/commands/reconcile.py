@@ -1,7 +1,7 @@
 """`reconcile`: the ledger made equal to the providers' bills."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from tidegate.runtime.commands.shared import (
     print_json,
     say,
     show,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -29,8 +30,15 @@ def register(app: typer.Typer) -> None:
     )
 
 
-def reconcile(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Exit code 1 when the ledger does not equal the bills even then, 2 when a provider shows no bill.
+WaitOption = Annotated[
+    float,
+    typer.Option("--wait-s", min=0, help="How long the relay may take for what stands in the journals."),
+]
+
+
+def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: WaitOption = 60.0) -> None:
+    """Exit code 1 when the ledger does not equal the bills even then, 2 when a provider shows no bill, or when
+    the log does not get the journals' events in time.
 
     `tidegate serve` (or the log role) must run: corrections go through a journal as all events do.
     """
@@ -39,10 +47,12 @@ def reconcile(config: ConfigOption = None, json: JsonOption = False) -> None:
     from tidegate.events.errors import TidegateError
     from tidegate.runtime.billing import Bills, JournalRecorder
     from tidegate.runtime.readmodels import whole_log
+    from tidegate.runtime.relayed import until_relayed
 
     machine, _ = machine_of(config)
 
     async def work() -> "Reconciliation":
+        await until_relayed(machine.data_dir, wait_s, tell)
         async with whole_log(machine) as log:
             bills = Bills(machine.settings.targets, machine.clock)
             return await compare(log, bills, JournalRecorder(machine))

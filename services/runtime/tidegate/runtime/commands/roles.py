@@ -1,12 +1,17 @@
 """`serve`, and one command per role."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from tidegate.runtime.commands.shared import ConfigOption, ParentOption, fail, machine_of, say
-from tidegate.runtime.telemetry import configure
+from tidegate.runtime.commands.shared import ConfigOption, ParentOption, say
+from tidegate.runtime.commands.starting import ready_machine, told
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.process import BEHIND_GATEWAYS, CUT_AFTER_S, Stopping, beside, run_role
+from tidegate.runtime.settings import resolve_secret
+from tidegate.runtime.sockets import bound
 
 FdOption = Annotated[int | None, typer.Option("--fd", hidden=True, help="An already listening socket.")]
 SlotOption = Annotated[str | None, typer.Option("--slot", help="Journal slot of this worker.")]
@@ -22,40 +27,33 @@ def register(app: typer.Typer) -> None:
     app.command(help="Run the admin listener.")(admin)
 
 
-def serve(config: ConfigOption = None) -> None:
-    """All roles, supervised."""
-    from tidegate.runtime.process import Stopping, run_role
+def serve(config: ConfigOption = None, parent_fd: ParentOption = None) -> None:
+    """All roles, supervised. Nothing is started while the config, its secrets or the log's topics are not right."""
     from tidegate.runtime.supervisor import Supervisor
 
-    machine, path = machine_of(config)
-    configure("supervisor")
-    machine.make_folders()
+    machine, path = ready_machine(config, "serve")
     supervisor = Supervisor(machine, path)
-    try:
-        supervisor.bind()
-    except OSError as error:
-        fail(str(error))
-    gateway_host = machine.settings.gateway.host
-    say(f"tidegate serves on http://{gateway_host}:{supervisor.tenant_port}/v1")
 
     async def run(stopping: Stopping) -> None:
         await supervisor.run(stopping)
 
-    run_role(run)
+    def bind_and_run() -> None:
+        supervisor.bind()
+        say(f"tidegate serves on http://{machine.settings.gateway.host}:{supervisor.tenant_port}/v1")
+        run_role(run, parent_fd)
+
+    told(bind_and_run)
 
 
 def gateway(
     config: ConfigOption = None, slot: SlotOption = None, fd: FdOption = None, parent_fd: ParentOption = None
 ) -> None:
     """One gateway worker."""
-    from tidegate.runtime.process import run_role
     from tidegate.runtime.roles.gateway import GatewayRole
 
-    machine, _ = machine_of(config)
+    machine, _ = ready_machine(config, "gateway", slot)
     name = slot or f"{machine.settings.gateway.slot}-0"
-    configure("gateway", name)
-    machine.make_folders()
-    run_role(GatewayRole(machine, name, fd).run, parent_fd)
+    told(lambda: run_role(GatewayRole(machine, name, fd).run, parent_fd))
 
 
 def log_role(
@@ -64,47 +62,59 @@ def log_role(
     drain: Annotated[Path | None, typer.Option(help="Drain this data folder's journals, then end.")] = None,
 ) -> None:
     """Relay and archiver."""
-    from tidegate.runtime.process import run_role
     from tidegate.runtime.roles.log import LogRole
 
-    machine, _ = machine_of(config)
-    configure("log")
-    machine.make_folders()
+    machine, _ = ready_machine(config, "log")
     role = LogRole(machine)
-    run_role(role.run if drain is None else role.drain(drain.resolve()), parent_fd)
+    if drain is not None:
+        told(lambda: run_role(role.drain(drain.resolve()), parent_fd))
+        return
+    told(lambda: run_role(beside(role.run, *_companions(machine)), parent_fd))
+
+
+def _companions(machine: Machine) -> list[Callable[[], Awaitable[None]]]:
+    """What runs in the log role's process besides: every machine has one."""
+    from tidegate.runtime.retention import RetentionWatch
+    from tidegate.runtime.roles.exporter import Exporter
+
+    settings = machine.settings
+    companions: list[Callable[[], Awaitable[None]]] = []
+    if settings.metrics.port is not None:
+        token = settings.metrics.token
+        secret = None if token is None else resolve_secret(token, machine.env, "metrics.token")
+        listening = bound(settings.metrics.host, settings.metrics.port)
+        companions.append(Exporter(machine.run_dir, listening, secret).run)
+    if settings.log.archive and settings.log.kind == "kafka":
+        companions.append(RetentionWatch(machine).run)
+    return companions
 
 
 def estimator(
     config: ConfigOption = None,
     parent_fd: ParentOption = None,
-    runner: Annotated[str | None, typer.Option(help="log or faust; default from the config.")] = None,
+    runner: Annotated[
+        Literal["log", "faust"] | None, typer.Option(help="Default from the config.", case_sensitive=True)
+    ] = None,
 ) -> None:
     """The stream processor."""
     from tidegate.runtime.roles.estimator import run_estimator
 
-    machine, _ = machine_of(config)
-    configure("estimator")
-    machine.make_folders()
-    run_estimator(machine, runner or machine.settings.estimator.runner, parent_fd)
+    machine, _ = ready_machine(config, "estimator")
+    told(lambda: run_estimator(machine, runner or machine.settings.estimator.runner, parent_fd))
 
 
 def projector(config: ConfigOption = None, parent_fd: ParentOption = None) -> None:
     """The one DuckDB writer."""
-    from tidegate.runtime.process import BEHIND_GATEWAYS, run_role
     from tidegate.runtime.roles.projector import ProjectorRole
 
-    machine, _ = machine_of(config)
-    configure("projector")
-    machine.make_folders()
-    run_role(ProjectorRole(machine).run, parent_fd, behind=BEHIND_GATEWAYS)
+    machine, _ = ready_machine(config, "projector")
+    run = ProjectorRole(machine).run
+    told(lambda: run_role(run, parent_fd, behind=BEHIND_GATEWAYS, cut_after_s=CUT_AFTER_S))
 
 
 def admin(config: ConfigOption = None, fd: FdOption = None, parent_fd: ParentOption = None) -> None:
     """The admin listener."""
-    from tidegate.runtime.process import BEHIND_GATEWAYS, run_role
     from tidegate.runtime.roles.admin import AdminRole
 
-    machine, path = machine_of(config)
-    configure("admin")
-    machine.make_folders()
-    run_role(AdminRole(machine, path, fd).run, parent_fd, behind=BEHIND_GATEWAYS)
+    machine, path = ready_machine(config, "admin")
+    told(lambda: run_role(AdminRole(machine, path, fd).run, parent_fd, behind=BEHIND_GATEWAYS))

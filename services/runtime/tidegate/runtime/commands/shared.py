@@ -33,6 +33,11 @@ def say(text: str) -> None:
     out.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
+def tell(text: str) -> None:
+    """How it goes, on standard error: output stays what was asked for."""
+    err.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
 def show(table: Table) -> None:
     """A table as such where it fits the console, else one `column: value` a line: no value is ever cut."""
     natural = Measurement.get(out, out.options.update(max_width=_UNBOUNDED), table).maximum

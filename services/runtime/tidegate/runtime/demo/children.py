@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
@@ -23,28 +24,40 @@ class ChildFailed(Broken):
 
 
 class Child:
-    """`python -m <module> <arguments>` with its output in `said`; as a context it is ended at the end."""
+    """`python -m <module> <arguments>` with its output in `said`; as a context it is ended at the end.
+
+    It is given the reading end of a pipe of ours as `--parent-fd`. That closes when we are killed: then it ends
+    itself.
+    """
 
     def __init__(
         self, name: str, module: str, arguments: Sequence[str], env: Mapping[str, str], said: Path
     ) -> None:
         self.name = name
         self._command = (sys.executable, "-m", module, *arguments)
+        self._pipe: int | None = None
         self._env = dict(env)
         self._said = said
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
-        with self._said.open("wb") as file:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                env=self._env,
-                # A Ctrl-C at the terminal is for us: children are ended in order, not all at once.
-                start_new_session=True,
-            )
+        read_fd, self._pipe = os.pipe()
+        try:
+            with self._said.open("wb") as file:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    "--parent-fd",
+                    str(read_fd),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    env=self._env,
+                    pass_fds=(read_fd,),
+                    # A Ctrl-C at the terminal is for us: children are ended in order, not all at once.
+                    start_new_session=True,
+                )
+        finally:
+            os.close(read_fd)
         return self
 
     async def __aexit__(
@@ -83,8 +96,13 @@ class Child:
     async def stop(self) -> None:
         """TERM, wait for a clean end, then KILL."""
         process = self._process
-        if process is None or process.returncode is not None:
-            return
+        if process is not None and process.returncode is None:
+            await self._end(process)
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
         process.terminate()
         try:
             async with asyncio.timeout(STOP_GRACE_S):

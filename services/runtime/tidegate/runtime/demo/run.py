@@ -126,8 +126,8 @@ async def _providers(options: Options, plan: Plan) -> AsyncGenerator[tuple[dict[
     document = simulator_config(plan, options.speed, options.seed, upstream_key)
     config.touch(mode=0o600)
     config.write_text(dumps(document), encoding="utf-8")
-    arguments = ("--config", str(config), "--ready-file", str(ready))
-    async with Child("providers", "tidegate.simulator", arguments, env, folder / "providers.log") as child:
+    arguments = ("simulate", "--config", str(config), "--ready-file", str(ready))
+    async with Child("providers", "tidegate.runtime", arguments, env, folder / "providers.log") as child:
         ports = msgspec.json.decode(await child.wait_file(ready, START_DEADLINE_S))["ports"]
         yield ports, env
 

@@ -18,7 +18,9 @@ from tidegate.runtime.control import Control
 from tidegate.runtime.local_switch import waiting
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import Stopping
-from tidegate.runtime.settings import ConfigInvalid, load_settings, resolve_secret, resolve_secrets
+from tidegate.runtime.published import IdentityChanged
+from tidegate.runtime.ready import missing_here
+from tidegate.runtime.settings import ConfigInvalid, read_config, resolve_secret
 from tidegate.runtime.sockets import bound
 from tidegate.runtime.telemetry import logger
 
@@ -79,6 +81,10 @@ class AdminRole:
             try:
                 if await control.publish_if_new(routing, "file"):
                     logger().info("config published", digest=routing.digest())
+                break
+            except IdentityChanged as error:
+                # The log could not be asked before. The published config stays in force; switches still work.
+                logger().error("config refused", code=error.code, why=str(error))
                 break
             except Unavailable:
                 await asyncio.sleep(PUBLISH_RETRY_S)
@@ -142,16 +148,13 @@ def _add_actions(app: FastAPI, machine: Machine, control: Control, config: Path,
     @app.post("/admin/config")
     async def publish(actor: str = actor_of) -> dict[str, Any]:
         try:
-            settings = await asyncio.to_thread(load_settings, config)
-            resolve_secrets(settings.targets, machine.env)
-            new = await control.publish_if_new(settings.routing(), actor)
+            return await _publish(machine, control, config, actor)
         except ConfigInvalid as error:
             raise HTTPException(422, error.mistakes) from error
         except TidegateError as error:
             raise HTTPException(503, error.code) from error
-        return {"published": new, "digest": settings.routing().digest()}
 
-    @app.post("/admin/targets/{target}/{action}")
+    @app.post("/admin/targets/{target:path}/{action}")
     async def switch(target: str, action: str, actor: str = actor_of, reason: str = "") -> dict[str, str]:
         if action not in {"enable", "disable"}:
             raise HTTPException(404, "enable or disable")
@@ -162,3 +165,17 @@ def _add_actions(app: FastAPI, machine: Machine, control: Control, config: Path,
         except TidegateError as error:
             raise HTTPException(503, error.code) from error
         return {"target": target, "state": f"{action}d"}
+
+
+async def _publish(machine: Machine, control: Control, path: Path, actor: str) -> dict[str, Any]:
+    """Read the file anew and publish it. Raises ConfigInvalid with every mistake by name and line, Unavailable."""
+    file = await asyncio.to_thread(read_config, path)
+    mistakes = await asyncio.to_thread(missing_here, file.settings, machine.env, frozenset({"targets"}))
+    if mistakes:
+        raise file.invalid(mistakes)
+    routing = file.settings.routing()
+    try:
+        new = await control.publish_if_new(routing, actor)
+    except IdentityChanged as error:
+        raise file.invalid(error.mistakes) from error
+    return {"published": new, "digest": routing.digest()}

@@ -1,34 +1,58 @@
 """The estimator role: the log runner, or the same engine fed by faust."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Literal, Protocol
 
+from tidegate.estimator.engine import Engine
 from tidegate.estimator.log_runner import LogRunner
 from tidegate.events.errors import TidegateError
+from tidegate.events.log.port import EventLog
 from tidegate.runtime.dead_letters import DeadLetters
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import MetricsServer
-from tidegate.runtime.process import BEHIND_GATEWAYS, Stopping, run_role
+from tidegate.runtime.process import BEHIND_GATEWAYS, CUT_AFTER_S, Stopping, run_role
 from tidegate.runtime.routing_follower import RoutingFollower
 from tidegate.runtime.telemetry import logger
 
 RETENTION_EVERY_S = 3_600.0
 
 
-def run_estimator(machine: Machine, runner: str, parent_fd: int | None) -> None:
-    """Run the estimator with the named runner until told to stop."""
-    if runner == "faust":
-        from tidegate.runtime.roles.estimator_faust import run_faust
+class Runner(Protocol):
+    """What feeds an engine: through the log port, or through faust."""
 
-        run_faust(machine, parent_fd)
-        return
-    run_role(EstimatorRole(machine).run, parent_fd, behind=BEHIND_GATEWAYS)
+    engine: Engine | None
+    restarts: int
+
+    async def run(self, stopping: Callable[[], bool]) -> None:
+        """Until told to stop."""
+        ...
+
+
+def run_estimator(machine: Machine, runner: Literal["log", "faust"], parent_fd: int | None) -> None:
+    """Run the estimator with the named runner until told to stop. Raises ConfigInvalid: faust without Kafka."""
+    role = EstimatorRole(machine, runner)
+    run_role(role.run, parent_fd, behind=BEHIND_GATEWAYS, cut_after_s=CUT_AFTER_S)
 
 
 class EstimatorRole:
     """One estimator process over all partitions."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, runner: Literal["log", "faust"] = "log") -> None:
         self._machine = machine
+        self._runner = runner
+
+    def _new_runner(self, follower: RoutingFollower, letters: DeadLetters) -> Runner:
+        machine = self._machine
+        rest = (machine.clock, machine.ids, follower, letters, machine.settings.estimator.publish_every_s)
+        if self._runner == "faust":
+            from tidegate.estimator.faust_app import FaustRunner
+
+            return FaustRunner(self._open_log, machine.kafka_settings(), *rest)
+        return LogRunner(self._open_log, *rest)
+
+    def _open_log(self) -> EventLog:
+        return self._machine.open_log(("estimator",))
 
     async def run(self, stopping: Stopping) -> None:
         """Fold and publish until told to stop. Raises Fenced when another estimator took over."""
@@ -37,14 +61,7 @@ class EstimatorRole:
         control = machine.open_log()
         follower = RoutingFollower(control, machine.settings.routing())
         letters = DeadLetters(journal)
-        runner = LogRunner(
-            lambda: machine.open_log(("estimator",)),
-            machine.clock,
-            machine.ids,
-            follower,
-            letters,
-            machine.settings.estimator.publish_every_s,
-        )
+        runner = self._new_runner(follower, letters)
         metrics = MetricsServer(machine.run_dir, "estimator", lambda: _numbers(runner, letters))
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -52,7 +69,7 @@ class EstimatorRole:
                 serving = tasks.create_task(metrics.run())
                 cleaning = tasks.create_task(self._delete_archived())
                 try:
-                    logger().info("estimator runs")
+                    logger().info("estimator runs", source=self._runner)
                     await runner.run(stopping)
                 finally:
                     following.cancel()
@@ -82,7 +99,7 @@ class EstimatorRole:
                 await log.close()
 
 
-def _numbers(runner: LogRunner, letters: DeadLetters) -> dict[str, float]:
+def _numbers(runner: Runner, letters: DeadLetters) -> dict[str, float]:
     engine = runner.engine
     return {
         "events_applied_total": 0 if engine is None else engine.applied,

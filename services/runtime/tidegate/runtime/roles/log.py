@@ -41,13 +41,14 @@ class LogRole:
         try:
             async with asyncio.TaskGroup() as tasks:
                 serving = tasks.create_task(metrics.run())
-                archiving = tasks.create_task(self._archive(log))
+                archiving = tasks.create_task(self._archive(log)) if machine.settings.log.archive else None
                 try:
                     logger().info("log role runs")
                     await relay.run(stopping)
                 finally:
                     serving.cancel()
-                    archiving.cancel()
+                    if archiving is not None:
+                        archiving.cancel()
         finally:
             relay.close()
             await log.close()

@@ -1,0 +1,97 @@
+"""A role's process ends when it is told to, whatever it waits for; what runs beside it ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tidegate.runtime.process import Stopping, beside, until_parent_gone
+
+STUCK = """
+import asyncio, sys
+from tidegate.runtime import process, telemetry
+
+async def role(stopping):
+    print("waits", flush=True)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        print("closes", flush=True)
+        if sys.argv[1] == "for ever":
+            await asyncio.Event().wait()
+
+telemetry.configure("test")
+process.LAST_WORDS_S = 0.2
+process.run_role(role, cut_after_s=0.05)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closing", ["at once", "for ever"])
+def test_a_role_that_waits_for_ever_is_cut_after_term(closing: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK, closing], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    assert out == "closes\n"
+    assert process.returncode == 1
+    assert "did not end in time" in err
+
+
+async def test_others_end_with_the_role() -> None:
+    seen: list[str] = []
+
+    async def other() -> None:
+        seen.append("runs")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("ended")
+
+    async def role(stopping: Stopping) -> None:
+        while not seen:
+            await asyncio.sleep(0)
+
+    async with asyncio.timeout(10):
+        await beside(role, other)(Stopping())
+    assert seen == ["runs", "ended"]
+
+
+async def test_work_ends_when_the_parents_pipe_closes() -> None:
+    read_fd, write_fd = os.pipe()
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    running = asyncio.ensure_future(until_parent_gone(work(), read_fd))
+    await asyncio.sleep(0)
+    os.close(write_fd)
+    async with asyncio.timeout(10):
+        await running
+    assert ended.is_set()
+    os.close(read_fd)
+
+
+async def test_a_cancellation_from_elsewhere_is_not_taken_for_the_parents_end() -> None:
+    read_fd, write_fd = os.pipe()
+    running = asyncio.ensure_future(until_parent_gone(asyncio.Event().wait(), read_fd))
+    await asyncio.sleep(0)
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    assert running.cancelled()
+    for handle in (read_fd, write_fd):
+        os.close(handle)

@@ -1,0 +1,89 @@
+"""A published target id stays what it is: checked against every config that was ever in force."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tidegate.events.clock import SystemClock
+from tidegate.events.config import Routing, Target
+from tidegate.events.log.memory import MemoryEventLog
+from tidegate.events.types import PoolId, TargetId
+from tidegate.runtime.control import Control
+from tidegate.runtime.machine import Machine
+from tidegate.runtime.published import IdentityChanged, published_configs
+from tidegate.runtime.ready import published_mistakes
+from tidegate.runtime.settings import parse_settings
+
+A = Target(
+    id=TargetId("a"),
+    dialect="openai",
+    base_url="https://api.example.test",
+    model="m",
+    secret="env:A",
+)
+CHANGES = [
+    ("model", replace(A, model="other")),
+    ("pool", replace(A, pool=PoolId("plan"))),
+    ("provider", replace(A, provider="other")),
+    ("secret", replace(A, secret="env:B")),
+]
+
+
+def routing(*targets: Target) -> Routing:
+    return Routing(targets=targets)
+
+
+def control(log: MemoryEventLog) -> Control:
+    machine = Machine(parse_settings('data_dir = "/none"'), env={})
+    return Control(log, machine.clock, machine.ids)
+
+
+@pytest.mark.parametrize(("field", "changed"), CHANGES)
+async def test_a_published_id_is_not_given_to_another_upstream(field: str, changed: Target) -> None:
+    log = MemoryEventLog(SystemClock())
+    admin = control(log)
+    assert await admin.publish_if_new(routing(A), "test") is True
+    with pytest.raises(IdentityChanged, match=f"another {field}: give the target a new id") as caught:
+        await admin.publish_if_new(routing(changed), "test")
+    assert [mistake.path for mistake in caught.value.mistakes] == [("targets", 0, field)]
+    assert await admin.newest_digest() == routing(A).digest()
+    renamed = routing(A, replace(changed, id=TargetId("b")))
+    assert await admin.publish_if_new(renamed, "test") is True
+
+
+async def test_taking_a_target_out_for_a_while_does_not_free_its_id() -> None:
+    log = MemoryEventLog(SystemClock())
+    admin = control(log)
+    for config in (routing(A), routing()):
+        assert await admin.publish_if_new(config, "test") is True
+    with pytest.raises(IdentityChanged):
+        await admin.publish_if_new(routing(replace(A, model="other")), "test")
+    assert await admin.publish_if_new(routing(A), "test") is True
+    assert [config.routing for config in await published_configs(log)][-1] == routing(A)
+
+
+async def test_everything_else_of_a_target_may_change() -> None:
+    admin = control(MemoryEventLog(SystemClock()))
+    assert await admin.publish_if_new(routing(A), "test") is True
+    later = replace(A, base_url="https://other.example.test", enabled=False, max_in_flight=3)
+    assert await admin.publish_if_new(routing(later), "test") is True
+    assert await admin.publish_if_new(routing(later), "test") is False
+    # A pool's id defaults to the target's: saying it is no change.
+    assert await admin.publish_if_new(routing(replace(later, pool=PoolId("a"))), "test") is True
+
+
+async def test_a_folder_without_a_log_has_published_nothing(tmp_path: Path) -> None:
+    text = 'data_dir = "data"\n[[targets]]\nid = "a"\ndialect = "openai"\nbase_url = "https://x.test"\nmodel = "{}"'
+    machine = Machine(parse_settings(text.format("m")), env={}, base=tmp_path)
+    assert await published_mistakes(machine) == []
+    assert not machine.data_dir.exists()
+    log = machine.open_log(("control",))
+    await Control(log, machine.clock, machine.ids).publish_if_new(machine.settings.routing(), "test")
+    await log.close()
+    assert await published_mistakes(machine) == []
+    changed = Machine(parse_settings(text.format("n")), env={}, base=tmp_path)
+    (mistake,) = await published_mistakes(changed)
+    assert mistake.path == ("targets", 0, "model")
