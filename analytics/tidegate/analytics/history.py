@@ -1,6 +1,6 @@
 """Reads a topic's whole history through the log port, archive included, each event once."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
 from tidegate.events.codec import decode_envelope
@@ -13,7 +13,22 @@ from tidegate.events.topics import Topic
 _POLL_S = 0.2
 
 Ends = Mapping[TopicPartition, int]
-"""Position after the last record to read, for every partition of a topic."""
+"""Position after the last record to read, for every partition that is read."""
+Watch = Callable[[int, int], None]
+"""Told how many records have been passed, and of how many."""
+
+
+Phases = Callable[[str], Watch]
+"""Told what is done now; answers with who watches it."""
+
+
+def unwatched(_done: int, _total: int) -> None:
+    """Nobody looks on."""
+
+
+def silently(_phase: str) -> Watch:
+    """Nobody looks on at any phase."""
+    return unwatched
 
 
 async def ends_of(log: EventLog, topic: Topic) -> Ends:
@@ -22,16 +37,21 @@ async def ends_of(log: EventLog, topic: Topic) -> Ends:
     return {where: await log.end(where) for where in places}
 
 
-async def events_of(log: EventLog, topic: Topic, ends: Ends) -> AsyncGenerator[tuple[Record, Envelope]]:
-    """Every event of the topic before `ends`, in the order of each partition, from the oldest kept.
+async def events_of(
+    log: EventLog, ends: Ends, begins: Ends | None = None, watch: Watch = unwatched
+) -> AsyncGenerator[tuple[Record, Envelope]]:
+    """Every event before `ends`, in the order of each partition, from `begins` or else from the oldest kept.
 
     What came twice from a source is dropped; bytes that are no envelope are passed over (consumers report
     them). Raises Unavailable.
     """
     marks = {where: Marks() for where in ends}
-    reader = log.reader(dict.fromkeys(ends, 0))
+    first = {where: 0 if begins is None else begins.get(where, 0) for where in ends}
+    total = sum(max(0, end - first[where]) for where, end in ends.items())
+    reader = log.reader(first)
     try:
-        while any(reader.positions()[where] < end for where, end in ends.items()):
+        while behind := sum(max(0, end - reader.positions()[where]) for where, end in ends.items()):
+            watch(total - behind, total)
             for record in await reader.poll(timeout_s=_POLL_S):
                 where = TopicPartition(record.topic, record.partition)
                 if record.value is None or record.offset >= ends[where]:
@@ -46,9 +66,11 @@ async def events_of(log: EventLog, topic: Topic, ends: Ends) -> AsyncGenerator[t
         await reader.close()
 
 
-async def envelopes(log: EventLog, topic: Topic, ends: Ends, kind: str) -> AsyncGenerator[Envelope]:
+async def envelopes(
+    log: EventLog, ends: Ends, kind: str, watch: Watch = unwatched
+) -> AsyncGenerator[Envelope]:
     """The events of one type only."""
-    async with aclosing(events_of(log, topic, ends)) as found:
+    async with aclosing(events_of(log, ends, watch=watch)) as found:
         async for _, envelope in found:
             if envelope.type == kind:
                 yield envelope

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from tidegate.analytics.history import ends_of, events_of
+from tidegate.analytics.history import Watch, ends_of, events_of, unwatched
 from tidegate.events.codec import decode_data
 from tidegate.events.envelope import Envelope
 from tidegate.events.log.port import EventLog
@@ -115,10 +115,10 @@ def totals(entries: Iterable[Entry]) -> Totals:
     return Totals(attempts, nanousd, unpriced)
 
 
-async def read_ledger(log: EventLog) -> Ledger:
+async def read_ledger(log: EventLog, watch: Watch = unwatched) -> Ledger:
     """The ledger as the log holds it now. Raises Unavailable, UnknownEvent (upgrade first)."""
     ledger = Ledger()
-    async with aclosing(events_of(log, SIGNALS, await ends_of(log, SIGNALS))) as found:
+    async with aclosing(events_of(log, await ends_of(log, SIGNALS), watch=watch)) as found:
         async for _, envelope in found:
             ledger.fold(envelope, decode_data(envelope))
     return ledger

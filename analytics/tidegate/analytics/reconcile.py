@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from tidegate.analytics.bills import Bill, BillLine, Correction
+from tidegate.analytics.history import Phases, silently
 from tidegate.analytics.ledger import Entry, Ledger, Totals, read_ledger, totals
 from tidegate.analytics.ports import BillSource, Recorder
 from tidegate.events.log.port import EventLog
@@ -55,13 +56,15 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-async def reconcile(log: EventLog, bills: BillSource, recorder: Recorder) -> Reconciliation:
+async def reconcile(
+    log: EventLog, bills: BillSource, recorder: Recorder, phases: Phases = silently
+) -> Reconciliation:
     """Read the ledger, then the bills, and record what differs. A second run records nothing.
 
     The order matters: an attempt in the ledger was settled before the bill was drawn, so a complete bill
     has its line. Raises Unavailable; nothing was recorded then, unless the recorder says so.
     """
-    ledger = await read_ledger(log)
+    ledger = await read_ledger(log, phases("reading the ledger"))
     found = plan(ledger, await bills.fetch())
     if found.corrections:
         await recorder.record(found.corrections)

@@ -81,7 +81,12 @@ def replay_json(report: ReplayReport) -> dict[str, Any]:
 
 def replay_table(report: ReplayReport) -> Table:
     """The counts, then the first decisions that were not identical."""
-    table = Table(title=f"{report.decisions} decisions replayed", title_justify="left")
+    found = (
+        f"{report.decisions} decisions replayed"
+        if report.decisions
+        else "nothing replayed: no decision found"
+    )
+    table = Table(title=found, title_justify="left")
     for heading in ("outcome", "decisions", "first seen at", "what differs"):
         table.add_column(heading)
     for outcome in ("identical", "different", "other_version", "input_missing"):

@@ -6,13 +6,14 @@ from contextlib import aclosing
 
 import msgspec
 
-from tidegate.analytics.history import ends_of, envelopes
+from tidegate.analytics.history import Phases, Watch, ends_of, envelopes, silently
 from tidegate.analytics.ports import ReplayPort
 from tidegate.events.codec import decode_data, decode_envelope
 from tidegate.events.config import Routing
 from tidegate.events.control import ConfigPublished
 from tidegate.events.decision import DecisionMade
 from tidegate.events.envelope import Envelope
+from tidegate.events.errors import NotAnEnvelope
 from tidegate.events.log.port import EventLog
 from tidegate.events.snapshots import RateSnapshot, pool_subject, target_subject
 from tidegate.events.topics import CONTROL, REQUESTS, SNAPSHOTS
@@ -60,11 +61,14 @@ class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_clean(self) -> bool:
-        """Nothing came out different. Other versions and missing inputs are no differences: they are counted."""
-        return self.different == 0
+        """There was something to replay, and all of it came out identical, but for what another version of
+        the code decided. A decision whose inputs are missing proves nothing, so it is not clean."""
+        return 0 < self.decisions == self.identical + self.other_version
 
 
-async def verify(log: EventLog, replay: ReplayPort, only: Only | None = None) -> ReplayReport:
+async def verify(
+    log: EventLog, replay: ReplayPort, only: Only | None = None, phases: Phases = silently
+) -> ReplayReport:
     """Replay every recorded decision that `only` takes. Horizon: how long the log keeps snapshots.
 
     Decisions are read twice, so that only the snapshots they name are held in memory.
@@ -73,16 +77,16 @@ async def verify(log: EventLog, replay: ReplayPort, only: Only | None = None) ->
     chosen = Only() if only is None else only
     needed: set[Read] = set()
     ends = await ends_of(log, REQUESTS)
-    async with aclosing(envelopes(log, REQUESTS, ends, "DecisionMade")) as found:
+    async with aclosing(envelopes(log, ends, "DecisionMade", phases("finding decisions"))) as found:
         async for envelope in found:
             decision = decode_data(envelope)
             if chosen.takes(decision):
                 needed.update(_reads(decision))
     configs = await _configs(log)
-    snapshots = await _snapshots(log, needed)
+    snapshots = await _snapshots(log, needed, phases("reading snapshots"))
     outcomes: Counter[str] = Counter()
     examples: list[Example] = []
-    async with aclosing(envelopes(log, REQUESTS, ends, "DecisionMade")) as found:
+    async with aclosing(envelopes(log, ends, "DecisionMade", phases("replaying"))) as found:
         async for envelope in found:
             decision = decode_data(envelope)
             if not chosen.takes(decision):
@@ -138,19 +142,22 @@ async def _configs(log: EventLog) -> dict[str, Routing]:
     records, _ = await log.latest(CONTROL.name)
     found: dict[str, Routing] = {}
     for record in records.values():
-        envelope = decode_envelope(record.value or b"")
+        try:
+            envelope = decode_envelope(record.value or b"")
+        except NotAnEnvelope:
+            continue
         if envelope.type == "ConfigPublished":
             data: ConfigPublished = decode_data(envelope)
             found[data.digest] = data.routing
     return found
 
 
-async def _snapshots(log: EventLog, needed: set[Read]) -> dict[Read, RateSnapshot]:
+async def _snapshots(log: EventLog, needed: set[Read], watch: Watch) -> dict[Read, RateSnapshot]:
     found: dict[Read, RateSnapshot] = {}
     if not needed:
         return found
     ends = await ends_of(log, SNAPSHOTS)
-    async with aclosing(envelopes(log, SNAPSHOTS, ends, "RateSnapshot")) as history:
+    async with aclosing(envelopes(log, ends, "RateSnapshot", watch)) as history:
         async for envelope in history:
             snapshot: RateSnapshot = decode_data(envelope)
             if (snapshot.subject, snapshot.version) in needed:

@@ -107,6 +107,14 @@ def test_a_replay_shows_its_counts_and_the_first_difference() -> None:
     assert (replay_json(report)["clean"], replay_json(report)["different"]) == (False, 1)
 
 
+def test_a_replay_of_nothing_says_so() -> None:
+    report = ReplayReport(
+        decisions=0, identical=0, different=0, other_version=0, input_missing=0, examples=()
+    )
+    assert "nothing replayed" in printed(replay_table(report))
+    assert replay_json(report)["clean"] is False
+
+
 def test_a_reconciliation_shows_ledger_and_bills_side_by_side() -> None:
     found = plan(Ledger(), [])
     text = printed(reconciliation_table(found))

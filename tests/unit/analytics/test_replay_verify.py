@@ -13,7 +13,7 @@ from tidegate.events.config import Routing
 from tidegate.events.decision import DecisionMade
 from tidegate.events.log.port import Outgoing
 from tidegate.events.snapshots import RateSnapshot, pool_subject, target_subject
-from tidegate.events.topics import REQUESTS
+from tidegate.events.topics import CONTROL, REQUESTS, SNAPSHOTS
 
 
 class Verdict(msgspec.Struct):
@@ -89,7 +89,7 @@ async def test_what_is_not_identical_is_counted_apart_with_examples(outcome: str
     report = await verify(await memory_log(history.outgoing()), Judge(outcome))
     assert getattr(report, outcome) == report.decisions > MAX_EXAMPLES
     assert report.identical == 0
-    assert report.is_clean == (outcome != "different")
+    assert report.is_clean == (outcome == "other_version")
     assert len(report.examples) == MAX_EXAMPLES
     assert {(example.outcome, example.detail) for example in report.examples} == {(outcome, "rank: 0 != 1")}
 
@@ -117,7 +117,26 @@ async def test_snapshots_the_log_no_longer_holds_are_left_to_the_planner_to_judg
 async def test_types_it_does_not_read_may_be_unknown() -> None:
     future = b'{"id":"x","type":"FromTheFuture","v":1,"ts":1,"source":"gw","seq":1,"data":{}}'
     log = await memory_log([Outgoing(REQUESTS.name, 0, b"x", future)])
-    assert (await verify(log, Judge())).decisions == 0
+    report = await verify(log, Judge())
+    assert (report.decisions, report.is_clean) == (0, False)
+
+
+async def test_one_missing_input_among_identical_ones_is_not_clean() -> None:
+    history = History().day(20)
+    lost = msgspec.structs.replace(
+        next(iter(decisions(history).values())), config="sha256:none", decision="lost"
+    )
+    history.write(REQUESTS, "s", "r", lost, tenant="acme", request="r", session="s")
+    report = await verify(await memory_log(history.outgoing()), Judge())
+    assert (report.input_missing, report.identical) == (1, report.decisions - 1)
+    assert not report.is_clean
+
+
+async def test_records_that_are_no_event_stop_no_replay() -> None:
+    history = History().day(20)
+    poison = [Outgoing(topic.name, 0, b"poison", b"\xff") for topic in (CONTROL, REQUESTS, SNAPSHOTS)]
+    report = await verify(await memory_log([*poison, *history.outgoing(), *poison]), Judge())
+    assert report.identical == report.decisions == len(decisions(history))
 
 
 async def test_decisions_made_while_it_reads_are_left_for_the_next_run() -> None:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from tidegate.analytics.client import SocketSource
 from tidegate.analytics.ports import SqlSource
 from tidegate.events.archive_log import ArchivedLog
+from tidegate.events.errors import TidegateError
 from tidegate.projections.readonly import open_read_only
 from tidegate.runtime.machine import Machine
 
@@ -29,6 +30,17 @@ async def sql_source(machine: Machine) -> AsyncGenerator[SqlSource]:
         return
     async with open_read_only(machine.projections_path) as engine:
         yield engine
+
+
+@asynccontextmanager
+async def read_model_or_none(machine: Machine) -> AsyncGenerator[SqlSource | None]:
+    """The read models, None where there are none yet: whoever asks so has the log to fall back on."""
+    async with AsyncExitStack() as stack:
+        try:
+            source = await stack.enter_async_context(sql_source(machine))
+        except TidegateError:
+            source = None
+        yield source
 
 
 @asynccontextmanager

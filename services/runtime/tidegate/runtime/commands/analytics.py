@@ -107,36 +107,17 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Target, price parts, runner-up and gap, rejected targets, inputs."""
-    from tidegate.events import codec
+    from tidegate.analytics.decisions import find_decision
     from tidegate.events.decision import DecisionMade
-    from tidegate.events.log.port import TopicPartition
-    from tidegate.events.topics import REQUESTS
     from tidegate.planner.explain import explain as in_lines
     from tidegate.planner.explain import explanation
-    from tidegate.runtime.readmodels import whole_log
+    from tidegate.runtime.readmodels import read_model_or_none, whole_log
 
     machine, _ = machine_of(config)
 
     async def work() -> DecisionMade | None:
-        newest: DecisionMade | None = None
-        async with whole_log(machine) as log:
-            begins = {
-                TopicPartition(REQUESTS.name, p): await log.begin(TopicPartition(REQUESTS.name, p))
-                for p in range(REQUESTS.partitions)
-            }
-            reader = log.reader(begins)
-            while records := await reader.poll():
-                for record in records:
-                    envelope = codec.decode_envelope(record.value or b"")
-                    if envelope.type != "DecisionMade":
-                        continue
-                    decision: DecisionMade = codec.decode_data(envelope)
-                    if request in {decision.decision, decision.ask.request}:
-                        return decision
-                    if newest is None or decision.now_ns > newest.now_ns:
-                        newest = decision
-            await reader.close()
-        return newest if request is None else None
+        async with whole_log(machine) as log, read_model_or_none(machine) as source:
+            return await find_decision(log, source, request)
 
     decision = _run(work())
     if decision is None:

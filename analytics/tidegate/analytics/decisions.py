@@ -1,0 +1,72 @@
+"""Finds one recorded decision: the read model says where it stands, the log says what it is."""
+
+from contextlib import aclosing
+
+from tidegate.analytics.history import Ends, ends_of, events_of
+from tidegate.analytics.ports import SqlSource
+from tidegate.analytics.sql import ask
+from tidegate.events.codec import decode_data
+from tidegate.events.decision import DecisionMade
+from tidegate.events.errors import Unavailable
+from tidegate.events.log.port import EventLog, TopicPartition
+from tidegate.events.topics import REQUESTS
+
+_THIS = """
+SELECT log_partition, log_offset FROM r_decisions
+WHERE decision = $id OR request = $id ORDER BY now_ns, log_offset LIMIT 1
+"""
+_NEWEST = "SELECT log_partition, log_offset FROM r_decisions ORDER BY now_ns DESC, log_offset DESC LIMIT 1"
+_POSITIONS = "SELECT log_partition, next_offset FROM v_positions WHERE topic = $topic"
+
+
+async def find_decision(log: EventLog, source: SqlSource | None, wanted: str | None) -> DecisionMade | None:
+    """The decision of this id, or of the request of this id; the newest when `wanted` is None.
+
+    What the read model has not folded yet is read from the log to its end; all of it when there is no read
+    model (`source` None). None: no such decision is recorded. Raises Refused, Unavailable, UnknownEvent.
+    """
+    ends = await ends_of(log, REQUESTS)
+    begins, place = await _placed(source, wanted)
+    found: DecisionMade | None = None
+    if place is not None:
+        where, offset = place
+        found = await _first(log, {where: offset}, {where: offset + 1}, wanted)
+    if found is not None and wanted is not None:
+        return found
+    later = await _first(log, begins, ends, wanted)
+    return max((each for each in (found, later) if each is not None), key=_decided_ns, default=None)
+
+
+async def _placed(
+    source: SqlSource | None, wanted: str | None
+) -> tuple[Ends, tuple[TopicPartition, int] | None]:
+    """How far the read model has come, and where it has seen the decision; nowhere when it does not answer."""
+    if source is None:
+        return {}, None
+    try:
+        positions = await ask(source, _POSITIONS, {"topic": REQUESTS.name})
+        seen = await (ask(source, _NEWEST) if wanted is None else ask(source, _THIS, {"id": wanted}))
+    except Unavailable:
+        return {}, None
+    begins = {TopicPartition(REQUESTS.name, partition): offset for partition, offset in positions.rows}
+    places = [(TopicPartition(REQUESTS.name, partition), offset) for partition, offset in seen.rows]
+    return begins, places[0] if places else None
+
+
+def _decided_ns(decision: DecisionMade) -> int:
+    return decision.now_ns
+
+
+async def _first(log: EventLog, begins: Ends, ends: Ends, wanted: str | None) -> DecisionMade | None:
+    """Between these positions: the first that is wanted, or the newest of all."""
+    newest: DecisionMade | None = None
+    async with aclosing(events_of(log, ends, begins)) as events:
+        async for _, envelope in events:
+            if envelope.type != "DecisionMade":
+                continue
+            decision: DecisionMade = decode_data(envelope)
+            if wanted in {decision.decision, decision.ask.request}:
+                return decision
+            if wanted is None and (newest is None or decision.now_ns > newest.now_ns):
+                newest = decision
+    return newest
