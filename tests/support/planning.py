@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate.events.config import Candidate, DatedPrice, Pool, Route, Routing, Target, Window
-from tidegate.events.decision import Ask, CandidateVerdict, DecisionMade, LocalView
+from tidegate.events.decision import NOTHING_LOCAL, Ask, CandidateVerdict, DecisionMade, LocalView
 from tidegate.events.money import NANOUSD_PER_USD
 from tidegate.events.snapshots import (
     PoolBelief,
@@ -16,7 +16,6 @@ from tidegate.events.snapshots import (
 )
 from tidegate.events.types import DecisionId, PoolId, RouteName, TargetId, WindowId
 from tidegate.planner.decide import decide
-from tidegate.planner.overlay import NOTHING_LOCAL
 from tidegate.planner.view import View, view_of
 
 NOW_NS = 1_800_000_000_000_000_000

@@ -14,7 +14,7 @@ from tidegate.events.clock import ManualClock
 from tidegate.events.codec import encode
 from tidegate.events.config import Routing
 from tidegate.events.control import ConfigPublished, TargetDisabled, TargetEnabled
-from tidegate.events.decision import LocalView
+from tidegate.events.decision import NOTHING_LOCAL
 from tidegate.events.envelope import Draft
 from tidegate.events.errors import LogUnavailable
 from tidegate.events.log.memory import MemoryEventLog, MemoryReader, MemoryStore
@@ -25,7 +25,7 @@ from tidegate.events.snapshots import Applied
 from tidegate.events.topics import CONTROL, SIGNALS, SNAPSHOTS, Topic
 from tidegate.events.types import EventId, PoolId, TargetId
 from tidegate.planner.follower import RETRY_S, Follower
-from tidegate.planner.overlay import NOTHING_LOCAL, Overlay
+from tidegate.planner.overlay import Overlay
 
 A = TargetId("a")
 CONFIG = routing([target("a", priced(1, 1)), target("b", priced(2, 2))])
@@ -109,9 +109,9 @@ class World:
                 await asyncio.sleep(0.01)
 
     def chosen(self) -> str | None:
-        local = self.overlay.locals_of("s", NOW_NS, self.follower.view.switches)
-        known = {name: local(TargetId(name), PoolId(name)) for name in "ab"}
-        return plan(self.follower.view, ask(), known).chosen
+        places = [(TargetId(name), PoolId(name)) for name in "ab"]
+        views = self.overlay.locals_of(places, "s", NOW_NS, self.follower.view.switches)
+        return plan(self.follower.view, ask(), dict(zip("ab", views, strict=True))).chosen
 
 
 @in_virtual_time
@@ -185,7 +185,7 @@ async def test_the_overlay_drops_what_the_snapshots_cover_never_before_their_vie
         # One batch: the snapshot that says `refusing` and the mark that says it includes our evidence.
         await world.write(SNAPSHOTS, "target:a", of_target("a", circuit="refusing"), where)
         await world.write(SNAPSHOTS, f"applied:{where}", mark, where)
-        await world.until(lambda: world.overlay.locals_of("s", NOW_NS, {})(A, pool) is NOTHING_LOCAL)
+        await world.until(lambda: world.overlay.locals_of([(A, pool)], "s", NOW_NS, {}) == [NOTHING_LOCAL])
         assert world.chosen() == "b"
 
 
@@ -200,8 +200,7 @@ async def test_marks_of_other_topics_cover_nothing() -> None:
         await world.write(SNAPSHOTS, "applied", other, where)
         await world.write(SNAPSHOTS, "target:b", of_target("b"), where)
         await world.until(lambda: world.follower.status().snapshots == 1)
-        assert isinstance(world.overlay.locals_of("s", NOW_NS, {})(A, pool), LocalView)
-        assert world.overlay.locals_of("s", NOW_NS, {})(A, pool) is not NOTHING_LOCAL
+        assert world.overlay.locals_of([(A, pool)], "s", NOW_NS, {})[0] is not NOTHING_LOCAL
 
 
 @in_virtual_time

@@ -7,13 +7,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from support.planning import NOW_NS, S
 from tidegate.events.causes import Consequence
-from tidegate.events.decision import LocalView, WindowUse
+from tidegate.events.decision import NOTHING_LOCAL, LocalView, WindowUse
 from tidegate.events.money import Tokens
 from tidegate.events.partition import partition_of
 from tidegate.events.types import AttemptId, PoolId, TargetId, WindowId
 from tidegate.planner.admission import FOREVER_NS
 from tidegate.planner.held import MAX_PENDING
-from tidegate.planner.overlay import NOTHING_LOCAL, Overlay
+from tidegate.planner.overlay import Overlay
 
 A, P = TargetId("a"), PoolId("p")
 W = WindowId("w")
@@ -21,7 +21,8 @@ HERE = partition_of(P)
 
 
 def of(overlay: Overlay, now_ns: int = NOW_NS, session: str = "s", **switches: bool) -> LocalView:
-    return overlay.locals_of(session, now_ns, {TargetId(name): off for name, off in switches.items()})(A, P)
+    known = {TargetId(name): off for name, off in switches.items()}
+    return overlay.locals_of([(A, P)], session, now_ns, known)[0]
 
 
 def use(units: int, start_ns: int = 0) -> tuple[WindowUse, ...]:

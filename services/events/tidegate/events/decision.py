@@ -1,5 +1,7 @@
 """The recorded plan: everything `decide` read and everything it concluded, enough to replay it bit by bit."""
 
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
@@ -56,7 +58,7 @@ class WindowUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The period began with its first request: two gateways may name different starts of one period."""
 
 
-class LocalView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class LocalView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What only this gateway knew of a candidate: recorded, because no snapshot holds it."""
 
     disabled: bool | None = None
@@ -74,7 +76,11 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     session_at_ns: int | None = None
 
 
-class PriceParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+NOTHING_LOCAL = LocalView()
+"""The default itself, not its equal: a verdict that holds it is encoded without it."""
+
+
+class PriceParts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Expected price of this request on one candidate, integer nano-dollars by part."""
 
     cash: int = 0
@@ -85,14 +91,18 @@ class PriceParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     total: int = 0
 
 
-class CandidateVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+NEVER_CHOSEN = 0.0
+"""The default propensity itself, not its equal: a verdict that holds it is encoded without it."""
+
+
+class CandidateVerdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One candidate of a decision. `rank` 0 is chosen; None means not admitted, `reason` says why."""
 
     target: TargetId
     pool: PoolId
     target_version: int | None = None
     pool_version: int | None = None
-    local: LocalView = LocalView()
+    local: LocalView = NOTHING_LOCAL
     grade: int = 0
     reason: Reason | None = None
     detail: str | None = None
@@ -106,7 +116,16 @@ class CandidateVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     p_exhaust: float | None = None
     uses: tuple[WindowUse, ...] = ()
     """Expected quota use of this request here (planned)."""
-    propensity: float = 1.0
+    propensity: float = NEVER_CHOSEN
+    """Probability with which it was chosen."""
+
+
+_RANK = attrgetter("rank")
+
+
+def by_rank(candidates: Iterable[CandidateVerdict]) -> list[CandidateVerdict]:
+    """The admitted candidates, best first."""
+    return sorted([candidate for candidate in candidates if candidate.rank is not None], key=_RANK)
 
 
 class DecisionMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

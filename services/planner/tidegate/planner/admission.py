@@ -14,6 +14,7 @@ from tidegate.planner.facts import (
     CandidateFacts,
 )
 from tidegate.planner.uses import Shortage
+from tidegate.planner.view import RouteFacts
 
 FOREVER_NS = (1 << 63) - 1
 """A refusal without an end that is known."""
@@ -42,8 +43,10 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     needs: int
     """Bits to be met with a candidate's `lacks`."""
     context_tokens: int
+    stated_output: int
+    """Limit the client set, which a target must allow; 0 when it set none."""
     output_tokens: int
-    """Limit the client set, UNBOUNDED when it set none."""
+    """Limit the client set, which output stays within; UNBOUNDED when it set none."""
     limits_ttft: bool
     cost_cap: int
     """Nano-dollars for the whole chain, UNBOUNDED without a cap."""
@@ -54,21 +57,44 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 def asked_of(ask: Ask, route: Route) -> Asked:
     """Work out once what the candidates have in common."""
     needs = NEED_DIALECT[ask.dialect]
-    needs |= NEED_VISION if ask.vision else 0
-    needs |= NEED_TOOLS if ask.tools else 0
-    needs |= NEED_REASONING if ask.reasoning else 0
-    output = UNBOUNDED if ask.max_output_tokens is None else ask.max_output_tokens
-    context = ask.input_tokens + (ask.max_output_tokens or 1)
+    if ask.vision:
+        needs |= NEED_VISION
+    if ask.tools:
+        needs |= NEED_TOOLS
+    if ask.reasoning:
+        needs |= NEED_REASONING
+    stated, input_tokens = ask.max_output_tokens, ask.input_tokens
     return Asked(
         ask,
         route,
-        ask.input_tokens,
+        input_tokens,
         needs,
-        context,
-        output,
+        input_tokens + (stated or 1),
+        stated or 0,
+        UNBOUNDED if stated is None else stated,
         route.max_ttft_p90_ms is not None,
         route.max_cost_nanousd or UNBOUNDED,
         route.time_value_nanousd_per_s,
+    )
+
+
+def fits_all(route: RouteFacts, asked: Asked) -> bool:
+    """True only when every candidate of the route `fits`."""
+    return not (
+        asked.limits_ttft
+        or route.lacks & asked.needs
+        or asked.context_tokens > route.context_window
+        or asked.stated_output > route.max_output_tokens
+    )
+
+
+def fits(facts: CandidateFacts, asked: Asked) -> bool:
+    """A quick answer: True only when nothing of what is asked can refuse the candidate."""
+    return not (
+        asked.limits_ttft
+        or facts.lacks & asked.needs
+        or asked.context_tokens > facts.context_window
+        or asked.stated_output > facts.max_output_tokens
     )
 
 
@@ -76,10 +102,7 @@ def is_clear(facts: CandidateFacts, asked: Asked, local: LocalView) -> bool:
     """A quick answer for the usual case: True only when `first_refusal` would find nothing to refuse."""
     return not (
         facts.suspect
-        or asked.limits_ttft
-        or facts.lacks & asked.needs
-        or asked.context_tokens > facts.context_window
-        or asked.output_tokens > facts.max_output_tokens
+        or not fits(facts, asked)
         or local.in_flight >= facts.max_in_flight
         or local.disabled
         or local.refusing_until_ns

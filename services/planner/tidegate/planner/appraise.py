@@ -1,54 +1,82 @@
-"""One candidate on its own: is it admitted, and the parts of its price that need no other candidate. Pure."""
+"""The candidates on their own: which are admitted, at what price; then totals, and the recorded verdicts. Pure.
 
-from collections.abc import Sequence
+A decision passes through here as rows, plain tuples: the fastest way to hand on what belongs together.
+"""
 
-import msgspec
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from tidegate.events.decision import CandidateVerdict, LocalView, PriceParts
+from tidegate.events.decision import NEVER_CHOSEN, NOTHING_LOCAL, CandidateVerdict, LocalView, PriceParts
+from tidegate.events.money import MILLION
 from tidegate.planner import admission
 from tidegate.planner.admission import Asked, Refusal
-from tidegate.planner.facts import CandidateFacts, time_nanousd
-from tidegate.planner.price import cost_nanousd, expected_cached_tokens, rates_at, retry_nanousd
+from tidegate.planner.facts import FAILURE_BITS, CandidateFacts, time_nanousd
+from tidegate.planner.price import HALF_MILLION, cost_nanousd, expected_cached_tokens, rates_at
 from tidegate.planner.uses import Uses, quota_use
+from tidegate.planner.view import RouteFacts
 from tidegate.planner.windows import QuotaFacts, renewed
 
-_GRADE_SHIFT = 96
-"""Above every total: nano-dollars of a request stay far below 2⁹⁶."""
+_HALF_FAILURE = 1 << (FAILURE_BITS - 1)
+
+Admitted = tuple[int, CandidateFacts, LocalView, int | None, int, QuotaFacts | None, Uses, int, int, int]
+"""Spend (cash and quota: what one attempt takes), facts, local view, expected cached tokens, expected output
+tokens, quota, uses, and the parts cash, quota and time; prices in nano-dollars."""
+
+Totalled = tuple[int, Admitted, PriceParts]
+"""Grade, then total, as one integer: what most candidates are told apart by; the candidate; its price."""
 
 
-class Appraisal(msgspec.Struct, gc=False):
-    """A candidate under consideration; prices in nano-dollars. `refusal` None = admitted so far."""
+class Refused(NamedTuple):
+    """A candidate that is not admitted."""
 
     facts: CandidateFacts
     local: LocalView
-    refusal: Refusal | None = None
-    cached_tokens: int | None = None
-    output_tokens: int = 0
-    quota: QuotaFacts | None = None
-    uses: Uses = ()
-    cash: int = 0
-    quota_nanousd: int = 0
-    time: int = 0
-    spend: int = 0
-    """Cash and quota: what one attempt takes."""
-    retry: int = 0
-    total: int = 0
-    standing: int = 0
-    """Grade, then total, as one integer: what most candidates are told apart by."""
-    rank: int | None = None
+    refusal: Refusal
 
 
-def appraise(facts: CandidateFacts, asked: Asked, local: LocalView, now_ns: int) -> Appraisal:
+def appraise_all(
+    route: RouteFacts, asked: Asked, views: Sequence[LocalView], now_ns: int
+) -> tuple[list[Admitted], list[Refused]]:
+    """Every candidate as `appraise` has it; one that raises no question at all is priced here, at once.
+
+    `views` holds the local view of each candidate, in the same order.
+    """
+    fits_all = admission.fits_all(route, asked)
+    input_tokens, limit = asked.input_tokens, asked.output_tokens
+    cap, time_value = asked.cost_cap, asked.time_value
+    admitted: list[Admitted] = []
+    refused: list[Refused] = []
+    for facts, view in zip(route.candidates, views, strict=True):
+        plain = facts.plain
+        if plain is not None and view is NOTHING_LOCAL and (fits_all or admission.fits(facts, asked)):
+            rate, output_rate, output, output_cost, time = plain
+            if limit < output:
+                output, output_cost = limit, limit * output_rate
+                if time_value:
+                    time = int(time_value * (facts.ttft_s + limit / facts.output_tokens_per_s) + 0.5)
+            cash = (input_tokens * rate + output_cost + HALF_MILLION) // MILLION
+            if cash <= cap:
+                admitted.append((cash, facts, view, None, output, None, (), cash, 0, time))
+                continue
+        found = appraise(facts, asked, view, now_ns)
+        if isinstance(found, Refusal):
+            refused.append(Refused(facts, view, found))
+        else:
+            admitted.append(found)
+    return admitted, refused
+
+
+def appraise(facts: CandidateFacts, asked: Asked, local: LocalView, now_ns: int) -> Admitted | Refusal:
     """Admission in its fixed order (`grade` comes later), then cash, quota and time."""
     if not admission.is_clear(facts, asked, local):
         refusal = admission.first_refusal(facts, asked, local, now_ns)
         if refusal is not None:
-            return Appraisal(facts, local, refusal)
+            return refusal
     rates = facts.steady_rates
     if rates is None:
         rates = rates_at(facts.prices, now_ns)
         if rates is None and facts.needs_price:
-            return Appraisal(facts, local, Refusal("price_unknown", "no list price and none observed"))
+            return Refusal("price_unknown", "no list price and none observed")
     input_tokens, output, time = asked.input_tokens, facts.output_tokens, facts.time_nanousd
     output_cost = 0 if rates is None else rates.usual_output
     if asked.output_tokens < output:
@@ -61,66 +89,71 @@ def appraise(facts: CandidateFacts, asked: Asked, local: LocalView, now_ns: int)
     cost = 0 if rates is None else cost_nanousd(rates, input_tokens, cached or 0, output_cost)
     cash = 0 if facts.flat else cost
     if cash > asked.cost_cap:
-        return Appraisal(facts, local, admission.over_cap(cash, asked.cost_cap))
+        return admission.over_cap(cash, asked.cost_cap)
     quota = facts.quota
     if quota is None:
-        return Appraisal(facts, local, None, cached, output, None, (), cash, 0, time, cash)
+        return cash, facts, local, cached, output, None, (), cash, 0, time
     if now_ns >= quota.resets_at_ns:
         quota = renewed(quota, local.uses, now_ns)
     uses, nanousd, shortage = quota_use(quota, local, now_ns, input_tokens + output, cost)
     if shortage is not None:
-        return Appraisal(facts, local, admission.exhausted(shortage))
-    return Appraisal(facts, local, None, cached, output, quota, uses, cash, nanousd, time, cash + nanousd)
+        return admission.exhausted(shortage)
+    return cash + nanousd, facts, local, cached, output, quota, uses, cash, nanousd, time
 
 
-def finish_prices(admitted: Sequence[Appraisal]) -> None:
-    """Retry and total of every admitted candidate: a failure is repaired by the cheapest other one."""
-    spends = sorted([each.spend for each in admitted])
+def totals_of(admitted: Sequence[Admitted]) -> list[Totalled]:
+    """Retry and total of every admitted candidate: a failure is repaired by the cheapest other one.
+
+    The retry is P(fail)·E[its cost], P(fail) in units of 2⁻³⁰.
+    """
+    spends = sorted([row[0] for row in admitted])
     if not spends:
-        return
-    first, second = spends[0], spends[min(1, len(spends) - 1)]
-    for each in admitted:
-        facts, spend = each.facts, each.spend
-        each.retry = retry = retry_nanousd(facts.failure, second if spend == first else first)
-        each.total = total = spend + retry + each.time
-        each.standing = (facts.grade << _GRADE_SHIFT) + total
+        return []
+    first, second = spends[0], spends[1 if len(spends) > 1 else 0]
+    found: list[Totalled] = []
+    for row in admitted:
+        spend, facts, _, _, _, _, _, cash, quota, time = row
+        retry = (facts.failure * (second if spend == first else first) + _HALF_FAILURE) >> FAILURE_BITS
+        total = spend + retry + time
+        found.append((facts.standing + total, row, PriceParts(cash, quota, retry, time, 0, total)))
+    return found
 
 
-def verdict_of(appraisal: Appraisal) -> CandidateVerdict:
-    """The recorded verdict: everything read and everything concluded."""
-    facts, refusal, rank = appraisal.facts, appraisal.refusal, appraisal.rank
-    if refusal is not None:
-        return CandidateVerdict(
+def verdicts_of(ranked: Iterable[Totalled], refused: Iterable[Refused]) -> tuple[CandidateVerdict, ...]:
+    """The recorded verdicts in the order of the route: everything read and everything concluded."""
+    verdicts: dict[int, CandidateVerdict] = {}
+    propensity = 1.0
+    for rank, (_, row, price) in enumerate(ranked):
+        _, facts, view, cached, output, quota, uses, _, _, _ = row
+        verdicts[facts.index] = CandidateVerdict(
+            facts.target,
+            facts.pool,
+            facts.target_version,
+            facts.pool_version,
+            view,
+            facts.grade,
+            None,
+            None,
+            None,
+            rank,
+            price,
+            cached,
+            output,
+            None if quota is None else quota.p_exhaust,
+            uses,
+            propensity,
+        )
+        propensity = NEVER_CHOSEN
+    for facts, view, refusal in refused:
+        verdicts[facts.index] = CandidateVerdict(
             target=facts.target,
             pool=facts.pool,
             target_version=facts.target_version,
             pool_version=facts.pool_version,
-            local=appraisal.local,
+            local=view,
             grade=facts.grade,
             reason=refusal.reason,
             detail=refusal.detail,
             retry_at_ns=refusal.retry_at_ns,
-            propensity=0.0,
         )
-    quota = appraisal.quota
-    return CandidateVerdict(
-        target=facts.target,
-        pool=facts.pool,
-        target_version=facts.target_version,
-        pool_version=facts.pool_version,
-        local=appraisal.local,
-        grade=facts.grade,
-        rank=rank,
-        price=PriceParts(
-            cash=appraisal.cash,
-            quota=appraisal.quota_nanousd,
-            retry=appraisal.retry,
-            time=appraisal.time,
-            total=appraisal.total,
-        ),
-        expected_cached_tokens=appraisal.cached_tokens,
-        expected_output_tokens=appraisal.output_tokens,
-        p_exhaust=None if quota is None else quota.p_exhaust,
-        uses=appraisal.uses,
-        propensity=0.0 if rank else 1.0,
-    )
+    return tuple(map(verdicts.__getitem__, range(len(verdicts))))

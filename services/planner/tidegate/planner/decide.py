@@ -1,13 +1,13 @@
 """Admit → price → order → record: the pure function behind every plan, replayed bit by bit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tidegate.events.decision import Ask, DecisionMade, LocalView
 from tidegate.events.types import DecisionId, PoolId, TargetId
 from tidegate.planner.admission import Refusal, asked_of
-from tidegate.planner.appraise import Appraisal, appraise, finish_prices, verdict_of
+from tidegate.planner.appraise import Admitted, Refused, appraise_all, totals_of, verdicts_of
 from tidegate.planner.order import in_order
-from tidegate.planner.view import View
+from tidegate.planner.view import RouteFacts, View
 
 DECIDE_VERSION = 1
 """Raised with every change that can change a decision: replay counts other versions apart."""
@@ -17,57 +17,65 @@ Locals = Callable[[TargetId, PoolId], LocalView]
 
 
 def decide(
-    view: View, ask: Ask, locals_of: Locals, *, now_ns: int, seed: int, decision: DecisionId, code: str
+    view: View, ask: Ask, local_of: Locals, *, now_ns: int, seed: int, decision: DecisionId, code: str
 ) -> DecisionMade:
-    """The plan for an ask. Raises RouteUnknown; every other outcome, a refusal too, is a decision.
+    """The plan for an ask. Raises RouteUnknown; every other outcome, a refusal too, is a decision."""
+    facts = view.route(ask.route)
+    views = [local_of(target, pool) for target, pool in facts.places]
+    return decide_on(
+        facts, ask, views, now_ns=now_ns, seed=seed, decision=decision, config=view.digest, code=code
+    )
+
+
+def decide_on(
+    facts: RouteFacts,
+    ask: Ask,
+    views: Sequence[LocalView],
+    *,
+    now_ns: int,
+    seed: int,
+    decision: DecisionId,
+    config: str,
+    code: str,
+) -> DecisionMade:
+    """The plan on a compiled route; `views` are the local views of its `places`, in that order.
 
     No strategy of this version draws random numbers: `seed` is recorded for those that will.
     """
-    facts = view.route(ask.route)
     route = facts.route
-    asked = asked_of(ask, route)
-    appraisals = [
-        appraise(candidate, asked, locals_of(candidate.target, candidate.pool), now_ns)
-        for candidate in facts.candidates
-    ]
-    admitted = [each for each in appraisals if each.refusal is None]
+    admitted, refused = appraise_all(facts, asked_of(ask, route), views, now_ns)
     if facts.mixed_grades and not route.allow_downgrade:
-        admitted = _best_grade(admitted)
-    finish_prices(admitted)
-    ranked = in_order(route.strategy, admitted)
-    for rank, appraisal in enumerate(ranked):
-        appraisal.rank = rank
+        admitted = _best_grade(admitted, refused)
+    ranked = in_order(route.strategy, totals_of(admitted))
     return DecisionMade(
         decision=decision,
         ask=ask,
         now_ns=now_ns,
         seed=seed,
-        config=view.digest,
+        config=config,
         code=code,
         decide_version=DECIDE_VERSION,
         strategy=route.strategy,
-        candidates=tuple([verdict_of(appraisal) for appraisal in appraisals]),
-        chosen=ranked[0].facts.target if ranked else None,
-        retry_at_ns=None if ranked else _earliest_retry_ns(appraisals),
+        candidates=verdicts_of(ranked, refused),
+        chosen=ranked[0][1][1].target if ranked else None,
+        retry_at_ns=None if ranked else _earliest_retry_ns(refused),
     )
 
 
-def _best_grade(admitted: list[Appraisal]) -> list[Appraisal]:
+def _best_grade(admitted: list[Admitted], refused: list[Refused]) -> list[Admitted]:
     """Only the best admissible grade stays: to go below it needs `allow_downgrade`."""
-    best = min([appraisal.facts.grade for appraisal in admitted], default=0)
-    kept: list[Appraisal] = []
-    for appraisal in admitted:
-        if appraisal.facts.grade == best:
-            kept.append(appraisal)
+    best = min([facts.grade for _, facts, *_ in admitted], default=0)
+    kept: list[Admitted] = []
+    for row in admitted:
+        facts, local = row[1], row[2]
+        if facts.grade == best:
+            kept.append(row)
         else:
-            appraisal.refusal = Refusal("grade", f"grade {appraisal.facts.grade}, best admitted {best}")
+            reason = Refusal("grade", f"grade {facts.grade}, best admitted {best}")
+            refused.append(Refused(facts, local, reason))
     return kept
 
 
-def _earliest_retry_ns(appraisals: list[Appraisal]) -> int | None:
-    earliest = None
-    for appraisal in appraisals:
-        at_ns = appraisal.refusal.retry_at_ns if appraisal.refusal is not None else None
-        if at_ns is not None and (earliest is None or at_ns < earliest):
-            earliest = at_ns
-    return earliest
+def _earliest_retry_ns(refused: list[Refused]) -> int | None:
+    times = [each.refusal.retry_at_ns for each in refused if each.refusal.retry_at_ns is not None]
+    return min(times, default=None)

@@ -1,5 +1,7 @@
 """Demand a decision showed: each pool it could have used, with what use and saving how much. Pure."""
 
+from collections.abc import Sequence
+
 from tidegate.events.decision import CandidateVerdict, DecisionMade
 from tidegate.events.signals import DemandSeen
 from tidegate.events.types import PoolId
@@ -16,36 +18,45 @@ def demand_of(decision: DecisionMade, facts: RouteFacts) -> tuple[DemandSeen, ..
     """
     if not [verdict for verdict in decision.candidates if verdict.uses]:
         return ()
-    known = {candidate.target: candidate for candidate in facts.candidates}
     best: dict[PoolId, CandidateVerdict] = {}
     metered: list[tuple[int, PoolId]] = []
     chosen: PoolId | None = None
     for verdict in decision.candidates:
-        candidate = known.get(verdict.target)
-        if verdict.price is None or verdict.rank is None or candidate is None:
+        price, rank, pool, is_flat = verdict.price, verdict.rank, verdict.pool, facts.flat.get(verdict.target)
+        if price is None or rank is None or is_flat is None:
             continue
-        if verdict.rank == 0:
-            chosen = verdict.pool
-        held = best.get(verdict.pool)
-        if verdict.uses and (held is None or held.rank is None or verdict.rank < held.rank):
-            best[verdict.pool] = verdict
-        if not candidate.flat:
-            metered.append((verdict.price.total, verdict.pool))
-    if not best:
-        return ()
-    fallback = facts.route.refusal_cost_nanousd
-    if fallback is None:
-        fallback = _reference_nanousd(decision, facts.candidates)
+        if not rank:
+            chosen = pool
+        if verdict.uses:
+            held = best.get(pool)
+            if held is None or held.rank is None or rank < held.rank:
+                best[pool] = verdict
+        if not is_flat:
+            metered.append((price.total, pool))
+    metered.sort()
     return tuple(
-        DemandSeen(
-            decision=decision.decision,
-            pool=pool,
-            windows=verdict.uses,
-            alternative_nanousd=min([total for total, other in metered if other != pool], default=fallback),
-            chosen=pool == chosen,
-        )
-        for pool, verdict in best.items()
+        [
+            DemandSeen(
+                decision=decision.decision,
+                pool=pool,
+                windows=verdict.uses,
+                alternative_nanousd=_alternative_nanousd(decision, facts, pool, metered),
+                chosen=pool == chosen,
+            )
+            for pool, verdict in best.items()
+        ]
     )
+
+
+def _alternative_nanousd(
+    decision: DecisionMade, facts: RouteFacts, pool: PoolId, metered: Sequence[tuple[int, PoolId]]
+) -> int | None:
+    """What the request costs outside the pool; `metered` has totals and pools, cheapest first."""
+    for total, other in metered:
+        if other != pool:
+            return total
+    refusal = facts.route.refusal_cost_nanousd
+    return _reference_nanousd(decision, facts.candidates) if refusal is None else refusal
 
 
 def _reference_nanousd(decision: DecisionMade, candidates: tuple[CandidateFacts, ...]) -> int | None:

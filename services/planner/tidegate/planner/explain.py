@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tidegate.events.decision import CandidateVerdict, DecisionMade, PriceParts
+from tidegate.events.decision import CandidateVerdict, DecisionMade, PriceParts, by_rank
 from tidegate.events.money import dollars
 
 NS_PER_S = 1_000_000_000
@@ -11,7 +11,7 @@ _PARTS = "cash", "quota", "retry", "time", "switch"
 
 def explain(decision: DecisionMade) -> str:
     """Five lines: target, price parts, runner-up and gap, reason per rejected target, what was read."""
-    ranked = _ranked(decision)
+    ranked = by_rank(decision.candidates)
     return "\n".join(
         [
             _target_line(decision, ranked),
@@ -25,7 +25,7 @@ def explain(decision: DecisionMade) -> str:
 
 def explanation(decision: DecisionMade) -> dict[str, object]:
     """The same facts for `--json`; money in nano-dollars, times in nanoseconds since the epoch."""
-    ranked = _ranked(decision)
+    ranked = by_rank(decision.candidates)
     return {
         "decision": decision.decision,
         "route": decision.ask.route,
@@ -52,13 +52,6 @@ def explanation(decision: DecisionMade) -> dict[str, object]:
         "now_ns": decision.now_ns,
         "seed": decision.seed,
     }
-
-
-def _ranked(decision: DecisionMade) -> list[CandidateVerdict]:
-    return sorted(
-        [verdict for verdict in decision.candidates if verdict.rank is not None],
-        key=lambda verdict: verdict.rank or 0,
-    )
 
 
 def _rejected(decision: DecisionMade) -> list[CandidateVerdict]:

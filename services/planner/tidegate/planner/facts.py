@@ -18,6 +18,9 @@ PRIOR_OUTPUT_TOKENS_PER_S = 50.0
 PRIOR_FAILURE = 0.02
 """Declared priors of a target nothing is believed of yet: unknown is never healthy, never free of time."""
 
+_GRADE_SHIFT = 96
+"""Above every total: nano-dollars of a request stay far below 2⁹⁶."""
+
 MIN_OUTPUT_TOKENS_PER_S = 0.001
 """A belief below it is taken as this: dividing by it stays a time."""
 
@@ -47,12 +50,20 @@ class RatesFrom(msgspec.Struct, frozen=True, gc=False):
     rates: Rates | None
 
 
+Plain = tuple[int, int, int, int, int]
+"""Rates of uncached input and output, expected output tokens, their cost at that rate, their time."""
+
+
 class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A candidate of a route: config, prices by date and beliefs, ready to compare."""
 
     target: TargetId
     pool: PoolId
+    index: int
+    """Place in the route."""
     grade: int
+    standing: int
+    """The grade, moved above every total: with a total added, what most candidates are told apart by."""
     tie: tuple[int, str, int]
     """What decides last between equals: priority, id, place in the route."""
     enabled: bool
@@ -68,6 +79,8 @@ class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     prices: tuple[RatesFrom, ...]
     steady_rates: Rates | None
     """The rates, where no date changes them; None: ask the prices by date."""
+    plain: Plain | None
+    """Only of a candidate with one price for ever, no windows, and nothing against it in config or beliefs."""
     quota: QuotaFacts | None
     """None for a pool without windows."""
     target_version: int | None
@@ -109,14 +122,22 @@ def candidate_facts(
     flat = pool.billing == "flat"
     output_tokens = _output_tokens(belief, target)
     prices = _prices(target, _NOTHING if flat else belief, output_tokens)
+    steady = prices[0].rates if len(prices) == 1 else None
+    suspect = not target.enabled or belief.circuit != "admitting" or cooldown_ns is not None
     ttft_s, rate = _ttft_s(belief), _output_tokens_per_s(belief)
+    time = time_nanousd(ttft_s, rate, output_tokens, route.time_value_nanousd_per_s)
+    plain = None
+    if steady is not None and not (suspect or flat or pool.windows):
+        plain = steady.input_uncached, steady.output, output_tokens, steady.usual_output, time
     return CandidateFacts(
         target=target.id,
         pool=pool.id,
+        index=index,
         grade=candidate.grade,
+        standing=candidate.grade << _GRADE_SHIFT,
         tie=(candidate.priority, target.id, index),
         enabled=target.enabled,
-        suspect=not target.enabled or belief.circuit != "admitting" or cooldown_ns is not None,
+        suspect=suspect,
         lacks=_lacks(target),
         context_window=target.context_window or UNBOUNDED,
         max_output_tokens=target.max_output_tokens or UNBOUNDED,
@@ -124,7 +145,8 @@ def candidate_facts(
         flat=flat,
         needs_price=not flat or any(window.unit == "nanousd" for window in pool.windows),
         prices=prices,
-        steady_rates=prices[0].rates if len(prices) == 1 else None,
+        steady_rates=steady,
+        plain=plain,
         quota=quota_facts_of(pool, of_pool, digest) if pool.windows else None,
         target_version=of_target.version if of_target is not None else None,
         pool_version=of_pool.version if of_pool is not None else None,
@@ -138,7 +160,7 @@ def candidate_facts(
         ttft_s=ttft_s,
         output_tokens_per_s=rate,
         output_tokens=output_tokens,
-        time_nanousd=time_nanousd(ttft_s, rate, output_tokens, route.time_value_nanousd_per_s),
+        time_nanousd=time,
         failure=_failure(belief),
     )
 

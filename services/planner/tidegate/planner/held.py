@@ -60,13 +60,22 @@ class HeldTarget(_Held):
 class HeldPool(_Held):
     """A pool with a refusal, or units per window period: of open attempts, and of settled ones to be covered."""
 
-    __slots__ = ("_pending", "_units", "uses")
+    __slots__ = ("_pending", "_units", "_uses")
 
     def __init__(self) -> None:
         super().__init__()
         self._pending: deque[tuple[int, Sequence[WindowUse]]] = deque()
         self._units: dict[Period, int] = {}
-        self.uses: tuple[WindowUse, ...] = ()
+        self._uses: tuple[WindowUse, ...] | None = ()
+
+    @property
+    def uses(self) -> tuple[WindowUse, ...]:
+        """Units by window period; made when a decision reads them, attempts change them more often."""
+        uses = self._uses
+        if uses is None:
+            uses = tuple([WindowUse(window, start, n) for (window, start), n in self._units.items()])
+            self._uses = uses
+        return uses
 
     @property
     def is_idle(self) -> bool:
@@ -76,7 +85,7 @@ class HeldPool(_Held):
         for use in uses:
             period = use.window, use.period_start_ns
             self._units[period] = self._units.get(period, 0) + use.units
-        self._publish()
+        self._uses = None
 
     def remove(self, uses: Sequence[WindowUse]) -> None:
         for use in uses:
@@ -86,7 +95,7 @@ class HeldPool(_Held):
                 self._units[period] = left
             else:
                 self._units.pop(period, None)
-        self._publish()
+        self._uses = None
 
     def settle(self, reserved: Sequence[WindowUse], uses: Sequence[WindowUse], seq: int) -> None:
         self.remove(reserved)
@@ -102,9 +111,6 @@ class HeldPool(_Held):
         super().cover(seq)
         while self._pending and self._pending[0][0] <= seq:
             self.remove(self._pending.popleft()[1])
-
-    def _publish(self) -> None:
-        self.uses = tuple([WindowUse(window, start, n) for (window, start), n in self._units.items()])
 
 
 def _merged(uses: Sequence[WindowUse]) -> list[WindowUse]:

@@ -4,30 +4,27 @@ An entry lives until `Applied` says that the snapshots include the event that re
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
 
 from tidegate.events.causes import Consequence
-from tidegate.events.decision import CandidateVerdict, LocalView, WindowUse
+from tidegate.events.decision import NOTHING_LOCAL, LocalView, WindowUse
 from tidegate.events.money import Tokens
 from tidegate.events.partition import partition_of
 from tidegate.events.types import AttemptId, PoolId, TargetId
 from tidegate.planner.admission import FOREVER_NS
 from tidegate.planner.held import HeldPool, HeldTarget
 
-NOTHING_LOCAL = CandidateVerdict(target=TargetId(""), pool=PoolId("")).local
-"""The default itself, not its equal: a verdict that holds it is encoded without it."""
 
-
-class _Memory(NamedTuple):
+class _Memory(msgspec.Struct, frozen=True, gc=False):
     """The last prompt of a session on a target."""
 
-    prompt_tokens: int | None
+    prompt_tokens: int
     cached_tokens: int | None
-    at_ns: int | None
+    at_ns: int
 
 
-_NEVER = _Memory(None, None, None)
 _COLD: Mapping[TargetId, _Memory] = {}
 
 
@@ -57,10 +54,12 @@ class Overlay:
         if known is None:
             return
         target, pool, reserved = known
-        self._targets[target].in_flight -= 1
+        held = self._targets[target]
+        held.in_flight -= 1
+        if held.is_idle:
+            del self._targets[target]
         if reserved or uses:
-            self._pool(pool).settle(reserved, uses, seq)
-        self._forget_idle(target, pool)
+            self._settle(pool, reserved, uses, seq)
 
     def failed(self, target: TargetId, pool: PoolId, consequence: Consequence, seq: int) -> None:
         """A failure reported by event `seq` closes its target or pool here until its cooldown ends."""
@@ -81,8 +80,13 @@ class Overlay:
         """The session's prompt was answered by the target at `at_ns`; unknown usage teaches nothing."""
         if tokens.input_uncached is None:
             return
-        self._sessions.setdefault(session, {})[target] = _Memory(tokens.known_input(), _cached(tokens), at_ns)
-        self._sessions.move_to_end(session)
+        memory = _Memory(tokens.known_input(), _cached(tokens), at_ns)
+        warm = self._sessions.get(session)
+        if warm is not None:
+            warm[target] = memory
+            self._sessions.move_to_end(session)
+            return
+        self._sessions[session] = {target: memory}
         if len(self._sessions) > self._max_sessions:
             self._sessions.popitem(last=False)
 
@@ -102,32 +106,32 @@ class Overlay:
                     del self._pools[pool]
 
     def locals_of(
-        self, session: str, now_ns: int, switches: Mapping[TargetId, bool]
-    ) -> Callable[[TargetId, PoolId], LocalView]:
-        """What a decision at `now_ns` must know of each candidate, kill-switches in force included."""
-        warm = self._sessions.get(session, _COLD)
-        targets, pools = self._targets, self._pools
+        self,
+        places: Iterable[tuple[TargetId, PoolId]],
+        session: str,
+        now_ns: int,
+        switches: Mapping[TargetId, bool],
+    ) -> list[LocalView]:
+        """What a decision at `now_ns` must know of each place, kill-switches in force included."""
+        targets, pools, warm = self._targets, self._pools, self._sessions.get(session, _COLD)
+        named = {**warm, **switches} if switches else warm
+        views: list[LocalView] = []
+        for target, pool in places:
+            if target in targets or pool in pools or target in named:
+                held, of_pool = targets.get(target), pools.get(pool)
+                memory = warm.get(target)
+                views.append(_local_view(held, of_pool, memory, switches.get(target), now_ns))
+            else:
+                views.append(NOTHING_LOCAL)
+        return views
 
-        def local_of(target: TargetId, pool: PoolId) -> LocalView:
-            held, of_pool = targets.get(target), pools.get(pool)
-            memory = warm.get(target) if warm else None
-            disabled = switches.get(target) if switches else None
-            if held is None and of_pool is None and memory is None and disabled is None:
-                return NOTHING_LOCAL
-            if memory is None:
-                memory = _NEVER
-            return LocalView(
-                disabled=disabled,
-                in_flight=0 if held is None else held.in_flight,
-                uses=() if of_pool is None else of_pool.uses,
-                refusing_until_ns=None if held is None else held.closed_until_ns(now_ns),
-                pool_until_ns=None if of_pool is None else of_pool.closed_until_ns(now_ns),
-                session_prompt_tokens=memory.prompt_tokens,
-                session_cached_tokens=memory.cached_tokens,
-                session_at_ns=memory.at_ns,
-            )
-
-        return local_of
+    def _settle(
+        self, pool: PoolId, reserved: Sequence[WindowUse], uses: Sequence[WindowUse], seq: int
+    ) -> None:
+        of_pool = self._pool(pool)
+        of_pool.settle(reserved, uses, seq)
+        if of_pool.is_idle:
+            del self._pools[pool]
 
     def _target(self, target: TargetId, pool: PoolId) -> HeldTarget:
         known = self._targets.get(target)
@@ -149,8 +153,41 @@ class Overlay:
             del self._pools[pool]
 
 
+def _local_view(
+    held: HeldTarget | None,
+    of_pool: HeldPool | None,
+    memory: _Memory | None,
+    disabled: bool | None,
+    now_ns: int,
+) -> LocalView:
+    in_flight, refusing_until_ns = 0, None
+    if held is not None:
+        in_flight = held.in_flight
+        if held.closed is not None:
+            refusing_until_ns = held.closed_until_ns(now_ns)
+    uses: tuple[WindowUse, ...] = ()
+    pool_until_ns = None
+    if of_pool is not None:
+        uses = of_pool.uses
+        if of_pool.closed is not None:
+            pool_until_ns = of_pool.closed_until_ns(now_ns)
+    if memory is None:
+        return LocalView(disabled, in_flight, uses, refusing_until_ns, pool_until_ns)
+    return LocalView(
+        disabled,
+        in_flight,
+        uses,
+        refusing_until_ns,
+        pool_until_ns,
+        memory.prompt_tokens,
+        memory.cached_tokens,
+        memory.at_ns,
+    )
+
+
 def _cached(tokens: Tokens) -> int | None:
     """Input tokens the provider read from or wrote to its cache; None when it reports neither."""
-    classes = tokens.cache_read, tokens.cache_write_5m, tokens.cache_write_1h
-    known = [count for count in classes if count is not None]
-    return sum(known) if known else None
+    read, written_5m, written_1h = tokens.cache_read, tokens.cache_write_5m, tokens.cache_write_1h
+    if read is None and written_5m is None and written_1h is None:
+        return None
+    return (read or 0) + (written_5m or 0) + (written_1h or 0)

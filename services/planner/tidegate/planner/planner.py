@@ -2,14 +2,14 @@
 
 from typing import Protocol
 
-import msgspec
+from msgspec.structs import force_setattr
 
 from tidegate.events.clock import Clock
 from tidegate.events.decision import Ask, DecisionMade
 from tidegate.events.ids import IdSource
 from tidegate.events.signals import DemandSeen
 from tidegate.events.types import DecisionId
-from tidegate.planner.decide import decide
+from tidegate.planner.decide import decide_on
 from tidegate.planner.demand import demand_of
 from tidegate.planner.overlay import Overlay
 from tidegate.planner.rng import SplitMix64
@@ -40,20 +40,21 @@ class Planner:
 
     def plan(self, ask: Ask) -> DecisionMade:
         """The plan for an ask, never awaiting. Raises RouteUnknown."""
-        view = self._views.view
-        now_ns = self._clock.wall_ns()
-        begun_ns = self._clock.mono_ns()
-        made = decide(
-            view,
+        view, clock = self._views.view, self._clock
+        now_ns, begun_ns = clock.wall_ns(), clock.mono_ns()
+        facts = view.route(ask.route)
+        made = decide_on(
+            facts,
             ask,
-            self._overlay.locals_of(ask.session, now_ns, view.switches),
+            self._overlay.locals_of(facts.places, ask.session, now_ns, view.switches),
             now_ns=now_ns,
             seed=self._seeds.next_seed(),
-            decision=DecisionId(self._ids.next()),
+            decision=DecisionId(self._ids.next_at(now_ns)),
+            config=view.digest,
             code=self._code,
         )
         # Fresh and not shared yet: the one moment a frozen struct may still get its last field.
-        msgspec.structs.force_setattr(made, "took_ns", self._clock.mono_ns() - begun_ns)
+        force_setattr(made, "took_ns", clock.mono_ns() - begun_ns)
         return made
 
     def demand(self, decision: DecisionMade) -> tuple[DemandSeen, ...]:

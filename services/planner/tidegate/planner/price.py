@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from tidegate.events.decision import LocalView
 from tidegate.events.money import MILLION
-from tidegate.planner.facts import FAILURE_BITS, Rates, RatesFrom
+from tidegate.planner.facts import Rates, RatesFrom
 
 CACHE_TTL_NS = 300_000_000_000
 """How long a provider is expected to keep a session's prefix: five minutes."""
 
-_DENOMINATOR = 2 * MILLION
-_HALF_FAILURE = 1 << (FAILURE_BITS - 1)
+HALF_MILLION = MILLION // 2
+"""Added before a division by a million: rounds it half up."""
 
 
 def rates_at(prices: Sequence[RatesFrom], now_ns: int) -> Rates | None:
@@ -44,9 +44,4 @@ def cost_nanousd(rates: Rates, input_tokens: int, cached_tokens: int, output_cos
     total = input_tokens * rates.input_uncached + output_cost
     if cached_tokens:
         total += cached_tokens * (rates.cache_read - rates.input_uncached)
-    return (2 * total + MILLION) // _DENOMINATOR
-
-
-def retry_nanousd(failure: int, retry_cost_nanousd: int) -> int:
-    """P(fail)·E[cost of the retry], P(fail) in units of 2⁻³⁰."""
-    return (failure * retry_cost_nanousd + _HALF_FAILURE) >> FAILURE_BITS
+    return (total + HALF_MILLION) // MILLION

@@ -4,7 +4,7 @@ import msgspec
 
 from tidegate.events.decision import LocalView, WindowUse
 from tidegate.planner.beliefs import half_up
-from tidegate.planner.windows import QuotaFacts, WindowFacts, own_use
+from tidegate.planner.windows import QuotaFacts, WindowFacts
 
 
 class Shortage(msgspec.Struct, frozen=True, gc=False):
@@ -23,20 +23,21 @@ def quota_use(
 ) -> tuple[Uses, int, Shortage | None]:
     """Use per window, Σ λ·u rounded once, and the first window that lacks room; cost is at list price.
 
-    Room is what is left less own uses not yet believed; it must cover this request's use and the stated
-    quantile of the pool's uses.
+    Room is what is left less own uses not yet believed, in periods that still run; it must cover this
+    request's use and the stated quantile of the pool's uses.
     """
     amounts = 1, tokens, cost_nanousd
+    own = local.uses
     uses: list[WindowUse] = []
     nanousd = 0.0
     for facts in quota.windows:
         units = amounts[facts.unit]
         left = facts.left
-        if local.uses:
-            left -= own_use(local.uses, facts, now_ns)[0]
+        for use in own:
+            if use.window == facts.id and now_ns < use.period_start_ns + facts.length_ns:
+                left -= use.units
         if left < units or left < facts.use_p90:
             return (), 0, Shortage(facts, max(units, facts.use_p90), left)
         nanousd += facts.shadow_nanousd * units
-        first = facts.window.kind == "first_request"
-        uses.append(WindowUse(facts.id, facts.start_ns, units, facts.end_ns - facts.start_ns, first))
+        uses.append(WindowUse(facts.id, facts.start_ns, units, facts.length_ns, facts.first_request))
     return tuple(uses), half_up(nanousd), None

@@ -1,6 +1,6 @@
 """The immutable view a decision reads: routing and the latest snapshots, compiled per route. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -23,13 +23,22 @@ class RouteUnknown(Refused):
     code = "route_unknown"
 
 
-class RouteFacts(msgspec.Struct, frozen=True):
+class RouteFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A route with its candidates in declared order, and the subjects whose snapshots they read."""
 
     route: Route
     candidates: tuple[CandidateFacts, ...]
+    places: tuple[tuple[TargetId, PoolId], ...]
+    """Target and pool of each candidate."""
     subjects: frozenset[str]
+    lacks: int
+    """Bits of the needs that some candidate cannot serve."""
+    context_window: int
+    max_output_tokens: int
+    """What every candidate can take."""
     mixed_grades: bool
+    flat: Mapping[TargetId, bool]
+    """By target, whether its pool bills a fee instead of each request."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -116,5 +125,21 @@ class _Compiler:
             beliefs = self._snapshots.get(names[0]), self._snapshots.get(names[1])
             candidates.append(candidate_facts(route, index, target, pool, beliefs, self._digest))
             subjects += names
-        mixed = len({candidate.grade for candidate in route.candidates}) > 1
-        return RouteFacts(route, tuple(candidates), frozenset(subjects), mixed)
+        return _route_facts(route, candidates, subjects)
+
+
+def _route_facts(route: Route, candidates: Sequence[CandidateFacts], subjects: Iterable[str]) -> RouteFacts:
+    lacks = 0
+    for facts in candidates:
+        lacks |= facts.lacks
+    return RouteFacts(
+        route=route,
+        candidates=tuple(candidates),
+        places=tuple([(facts.target, facts.pool) for facts in candidates]),
+        subjects=frozenset(subjects),
+        lacks=lacks,
+        context_window=min([facts.context_window for facts in candidates], default=0),
+        max_output_tokens=min([facts.max_output_tokens for facts in candidates], default=0),
+        mixed_grades=len({facts.grade for facts in candidates}) > 1,
+        flat={facts.target: facts.flat for facts in candidates},
+    )

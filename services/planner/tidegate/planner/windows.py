@@ -24,6 +24,9 @@ class WindowFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limit: int
     start_ns: int
     end_ns: int
+    length_ns: int
+    first_request: bool
+    """Its period begins with its first request."""
     left: int
     shadow_nanousd: float
     p_exhaust: float | None
@@ -61,22 +64,10 @@ def renewed(facts: QuotaFacts, uses: Sequence[WindowUse], now_ns: int) -> QuotaF
         [
             window
             if now_ns < window.end_ns
-            else _next_period(window, own_use(uses, window, now_ns)[1], now_ns)
+            else _next_period(window, _opened_ns(uses, window, now_ns), now_ns)
             for window in facts.windows
         ]
     )
-
-
-def own_use(uses: Sequence[WindowUse], facts: WindowFacts, now_ns: int) -> tuple[int, int | None]:
-    """Own units of the window in periods that still run, and when the first of these began."""
-    units, start_ns = 0, None
-    length_ns = facts.end_ns - facts.start_ns
-    for use in uses:
-        if use.window == facts.id and now_ns < use.period_start_ns + length_ns:
-            units += use.units
-            if start_ns is None or use.period_start_ns < start_ns:
-                start_ns = use.period_start_ns
-    return units, start_ns
 
 
 def _quota_facts(windows: Sequence[WindowFacts]) -> QuotaFacts:
@@ -85,12 +76,22 @@ def _quota_facts(windows: Sequence[WindowFacts]) -> QuotaFacts:
     return QuotaFacts(tuple(windows), resets_at_ns, risk, (1.0 if risk is None else risk, resets_at_ns))
 
 
+def _opened_ns(uses: Sequence[WindowUse], facts: WindowFacts, now_ns: int) -> int | None:
+    """When the first of the window's periods that still run and have own uses began."""
+    start_ns = None
+    for use in uses:
+        began_ns = use.period_start_ns
+        if use.window == facts.id and now_ns < began_ns + facts.length_ns:
+            start_ns = began_ns if start_ns is None else min(start_ns, began_ns)
+    return start_ns
+
+
 def _next_period(facts: WindowFacts, opened_ns: int | None, now_ns: int) -> WindowFacts:
     start_ns = period_start_ns(facts.window, now_ns, opened_ns)
     return msgspec.structs.replace(
         facts,
         start_ns=start_ns,
-        end_ns=start_ns + facts.end_ns - facts.start_ns,
+        end_ns=start_ns + facts.length_ns,
         left=facts.limit,
         shadow_nanousd=0.0,
         p_exhaust=None,
@@ -114,6 +115,8 @@ def _window(window: Window, belief: WindowBelief | None, same_config: bool) -> W
         limit=limit,
         start_ns=start_ns,
         end_ns=start_ns + length_ns,
+        length_ns=length_ns,
+        first_request=window.kind == "first_request",
         left=limit - belief.used,
         shadow_nanousd=shadow if 0.0 <= shadow <= MAX_BELIEF else 0.0,
         p_exhaust=p_exhaust if p_exhaust is not None and 0.0 <= p_exhaust <= 1.0 else None,
