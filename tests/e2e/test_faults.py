@@ -235,7 +235,7 @@ async def test_a_client_that_leaves_mid_stream_cancels_upstream_and_settles_what
         assert (settled.basis, settled.outcome, settled.evidence) == ("estimated", "cancelled", False)
         assert settled.tokens.output is None
         assert settled.cost_nanousd > 0
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while rig.invoice() == 0:  # the provider saw the connection go and billed what it had made
                 await asyncio.sleep(0.01)
         assert rig.invoice() < 5000 * 15_000
@@ -245,13 +245,12 @@ async def test_a_client_that_leaves_mid_stream_cancels_upstream_and_settles_what
 async def test_a_client_that_leaves_while_waiting_for_the_first_token_is_settled_too(tmp_path: Path) -> None:
     stalled = provider("one", faults=[{"kind": "first_token_stall"}])
     async with running_rig(tmp_path, [stalled]) as rig:
-        async with httpx.AsyncClient(timeout=0.5) as client:
-            with pytest.raises(httpx.ReadTimeout):
-                await client.post(
-                    rig.url + "/v1/chat/completions",
-                    json=body(stream=True),
-                    headers={"authorization": f"Bearer {KEY}"},
-                )
+        asking = asyncio.ensure_future(ask(rig, body(stream=True)))
+        lines = rig.simulator.engines["one"].log.lines
+        async with asyncio.timeout(30):
+            while not lines:  # the provider has the request, and will not answer
+                await asyncio.sleep(0.005)
+        asking.cancel()
         (finished,) = await rig.wait_event("RequestFinished")
         assert (finished.outcome, finished.attempts) == ("cancelled", 1)
         check_settled_once(rig)
@@ -272,7 +271,7 @@ async def test_a_client_that_leaves_while_waiting_for_the_first_token_is_settled
 async def test_bad_input_is_refused_and_nothing_is_dialed(
     tmp_path: Path, change: dict[str, Any], status: int, code: str, path: str
 ) -> None:
-    async with running_rig(tmp_path) as rig, httpx.AsyncClient(timeout=10) as client:
+    async with running_rig(tmp_path) as rig, httpx.AsyncClient(timeout=30) as client:
         key = change.get("key", KEY)
         route = b"messages" if path == "/v1/messages" else b"chat"
         content = change["raw"].replace(b"ROUTE", route) if "raw" in change else None
@@ -293,7 +292,7 @@ async def test_bad_input_is_refused_and_nothing_is_dialed(
 
 
 async def test_models_health_and_readiness_answer(tmp_path: Path) -> None:
-    async with running_rig(tmp_path) as rig, httpx.AsyncClient(timeout=10) as client:
+    async with running_rig(tmp_path) as rig, httpx.AsyncClient(timeout=30) as client:
         assert (await client.get(rig.url + "/healthz")).json() == {"status": "ok"}
         assert (await client.get(rig.url + "/readyz")).status_code == 200
         models = await client.get(rig.url + "/v1/models", headers={"authorization": f"Bearer {KEY}"})

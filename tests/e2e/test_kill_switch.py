@@ -17,7 +17,7 @@ from tidegate.runtime.roles.admin import AdminRole
 
 
 async def target_of(rig: Rig) -> str:
-    async with httpx.AsyncClient(timeout=10) as client:
+    async with httpx.AsyncClient(timeout=30) as client:
         answer = await client.post(
             f"{rig.url}/v1/chat/completions",
             json={"model": "chat", "messages": [{"role": "user", "content": "hi"}]},

@@ -25,6 +25,8 @@ from tidegate.simulator.server import RunningSimulator, start
 
 KEY = "tg_test-key-for-tests-only-000000000000"
 UPSTREAM_KEY = "sk-simulated"
+PATIENCE_S = 30.0
+"""For what comes at once on a machine that is not busy."""
 PRICES = {
     "input_uncached": 3_000_000_000,
     "cache_read": 300_000_000,
@@ -77,7 +79,7 @@ class Rig:
 
     async def wait_event(self, kind: str, count: int = 1) -> list[Any]:
         """Until the journal holds `count` events of a type."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found := self.data(kind)) < count:
                 await asyncio.sleep(0.01)
         return found
@@ -180,7 +182,7 @@ async def running_rig(
         stopping = Stopping()
         task = asyncio.ensure_future(role.run(stopping))
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 while role.port == 0 or not (machine.run_dir / "gw-0.switch").exists():
                     if task.done():
                         task.result()
