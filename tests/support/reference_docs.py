@@ -71,7 +71,7 @@ def kind_of(kind: types.Type) -> str:
     match kind:
         case types.Metadata():
             form = (kind.extra or {}).get("form")
-            return {"dollars": "dollars", "instant": "instant"}.get(str(form)) or kind_of(kind.type)
+            return kind_of(kind.type) if form is None else str(form)
         case types.UnionType():
             return " or ".join(kind_of(one) for one in kind.types if not isinstance(one, types.NoneType))
         case types.LiteralType():
@@ -129,8 +129,13 @@ def settings_md() -> str:
         "name and line; `tidegate config schema` prints the JSON Schema.",
         "",
         '*dollars*: a text such as `"2.50"`, or an integer of nano-dollars. Prices are per million tokens. *instant*: a TOML date',
-        "or date-time, or integer nanoseconds since the epoch. Times ending in `_s` are seconds, in `_ms` milliseconds. Secrets",
-        "are references: `env:NAME`, or `file:PATH` of a file that only its owner can read.",
+        "or date-time, or integer nanoseconds since the epoch. *seconds*: 0.001 to ten years. Times ending in `_ms` are",
+        "milliseconds. Secrets are references: `env:NAME`, or `file:/PATH` of a file that only its owner can read. Ids and route",
+        "names have letters, digits and `._:/@+-`, at most 128; a slot also names a folder and has no `:/@+`. No number is endless.",
+        "",
+        "Every role looks at its part of the file before it starts and ends with code 2, naming setting and line, when something",
+        "cannot be used: a secret or CA file that is not there, a target that the log knows under this id with another pool,",
+        "provider, model or secret, topics that Kafka does not have. A log that does not answer is no reason not to start.",
         "",
         "What decides (tenants, keys, pools, targets, routes) is published to the log under its digest, when the admin process",
         "starts or is told to (`POST /admin/config`), and every gateway takes it up without a restart. The other tables are read",

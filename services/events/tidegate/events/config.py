@@ -46,9 +46,9 @@ Tokens = Annotated[int, Meta(gt=0, le=1_000_000_000)]
 Bytes = Annotated[int, Meta(gt=0, le=1 << 50)]
 Units = Annotated[int, Meta(gt=0, le=10**18)]
 Grade = Annotated[int, Meta(ge=0, le=1_000)]
-Seconds = Annotated[float, Meta(ge=0.001, le=315_360_000)]
+Seconds = Annotated[float, Meta(ge=0.001, le=315_360_000, extra={"form": "seconds"})]
 """At most ten years."""
-Pause = Annotated[float, Meta(ge=0, le=315_360_000)]
+Pause = Annotated[float, Meta(ge=0, le=315_360_000, extra={"form": "seconds or 0"})]
 Dollars = Annotated[int, Meta(ge=0, le=10**18, extra={"form": "dollars"})]
 """Nano-dollars; in TOML also a text with decimal dollars, e.g. "2.50"."""
 Price = Annotated[int, Meta(ge=0, le=10**15, extra={"form": "dollars"})]
