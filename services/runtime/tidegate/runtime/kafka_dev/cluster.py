@@ -4,7 +4,7 @@ import base64
 import json
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
@@ -25,11 +25,18 @@ class KafkaCluster:
     """A cluster on loopback in `data_dir`; the same folder, given again, brings back the same data.
 
     As a context manager it is started and stopped. Methods block; each raises DevKafkaError when a node
-    does not do what was asked. Not safe for several threads at once.
+    does not do what was asked. `extra` settings go to every node. Not safe for several threads at once.
     """
 
-    def __init__(self, kafka: Kafka, data_dir: Path, ports: Sequence[NodePorts]) -> None:
+    def __init__(
+        self,
+        kafka: Kafka,
+        data_dir: Path,
+        ports: Sequence[NodePorts],
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
         self._ports = tuple(ports)
+        self._extra = dict(extra or {})
         cluster_id = _cluster_id(data_dir, len(self._ports))
         self._nodes = {p.node_id: self._node(kafka, data_dir, p, cluster_id) for p in self._ports}
 
@@ -114,7 +121,7 @@ class KafkaCluster:
         folder = data_dir / f"node-{ports.node_id}"
         return Node(
             kafka,
-            NodeSettings(ports=ports, members=self._ports, log_dir=folder / "data"),
+            NodeSettings(ports=ports, members=self._ports, log_dir=folder / "data", extra=self._extra),
             folder=folder,
             cluster_id=cluster_id,
             heap_mib=_HEAP_ALONE_MIB if len(self._ports) == 1 else _HEAP_SHARED_MIB,

@@ -1,6 +1,7 @@
 """The properties text of one combined broker and controller node. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -17,11 +18,12 @@ class NodePorts:
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """One node and the whole cluster it belongs to (`members` includes itself)."""
+    """One node and the whole cluster it belongs to (`members` includes itself); `extra` settings win."""
 
     ports: NodePorts
     members: tuple[NodePorts, ...]
     log_dir: Path
+    extra: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def node_properties(settings: NodeSettings) -> str:
@@ -33,6 +35,7 @@ def node_properties(settings: NodeSettings) -> str:
         **_FAST_TO_START,
         **_FAST_TO_TIDY,
         **_FAST_TO_FAIL_OVER,
+        **settings.extra,
     }
     return "".join(f"{name}={value}\n" for name, value in values.items())
 
