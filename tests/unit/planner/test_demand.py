@@ -22,7 +22,8 @@ def test_each_admitted_pool_with_windows_shows_its_use_and_the_best_alternative(
         [target("a", pool="p"), target("b", pool="q"), target("m", priced(1, 1)), target("n", priced(2, 2))],
         [flat("p", W), flat("q", W)],
     )
-    total = usd(0.0011)  # the retry of `m` goes to a free pool
+    # Own cash, and 2 % retries at a pool whose λ is its prior: 2,500 nano-dollars a token × 25 %.
+    total = usd(0.0011) + 1_100 * 625 // 50
     assert seen(config) == {
         "p": DemandSeen(
             decision=DecisionId("d-1"), pool=PoolId("p"), windows=USE, alternative_nanousd=total, chosen=True
@@ -47,7 +48,10 @@ def test_a_pool_is_no_alternative_to_itself() -> None:
     )
     found = seen(config)
     assert list(found) == ["p"]
-    assert found["p"].alternative_nanousd == usd(0.0099) + usd(0.0011) // 50  # own cash, 2 % retries at `a`
+    assert found["p"].alternative_nanousd == (
+        usd(0.0099)
+        + (usd(0.0011) + 1_100 * 500) // 50  # own cash, 2 % retries at `a`, whose quota has its prior
+    )
 
 
 def test_the_use_is_that_of_the_pools_best_candidate() -> None:

@@ -201,3 +201,12 @@ class OverlayAgainstList(RuleBasedStateMachine):
 
 OverlayAgainstList.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
 TestOverlayAgainstList = OverlayAgainstList.TestCase
+
+
+def test_workers_that_share_a_cap_keep_to_it_together() -> None:
+    """Each counts its own attempts once per worker: two workers may each run half of what one could."""
+    overlay = Overlay("gw@1", workers=2)
+    overlay.started(AttemptId("x"), TargetId("a"), PoolId("p"))
+    assert of(overlay).in_flight == 2
+    overlay.settled(AttemptId("x"), (), 5)
+    assert of(overlay) is NOTHING_LOCAL

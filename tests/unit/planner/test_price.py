@@ -26,6 +26,7 @@ from support.planning_worlds import FAIR
 from tidegate.events.config import DatedPrice, Pool, Routing
 from tidegate.events.decision import DecisionMade, LocalView, PriceParts, WindowUse
 from tidegate.events.money import ListPrice, Tokens, cost_nanousd
+from tidegate.events.quota import prior_shadow_nanousd
 from tidegate.events.snapshots import Belief
 from tidegate.events.types import PoolId, WindowId
 from tidegate.planner import price
@@ -151,13 +152,19 @@ def test_quota_costs_its_shadow_price_over_all_windows_rounded_once() -> None:
     )
 
 
-def test_what_was_believed_of_an_ended_period_prices_nothing() -> None:
+def test_quota_of_a_period_of_which_nothing_is_believed_has_its_prior_price() -> None:
+    """λ starts positive: before the first snapshot, and again when the period that was believed of has ended."""
     beliefs = of_pool(
         "p", used("w", 10**6, 10**6, shadow_nanousd=9.0, p_exhaust=1.0, period_start_ns=PERIOD_NS - HOUR_NS)
     )
-    decision = plan(world(quota_world(), beliefs))
-    assert parts(decision).quota == 0
-    assert verdict(decision, "a").p_exhaust is None
+    config = quota_world()
+    (pool,) = config.pools
+    w, v = (prior_shadow_nanousd(window, config.targets) for window in pool.windows)
+    assert min(w, v) > 0
+    for known in (beliefs, None):
+        decision = plan(world(config, *([] if known is None else [known])))
+        assert parts(decision).quota == round(1_100 * w + v)
+        assert verdict(decision, "a").p_exhaust is None
 
 
 def test_a_dollar_window_counts_the_list_price_that_nobody_is_billed() -> None:

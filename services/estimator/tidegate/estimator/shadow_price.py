@@ -8,6 +8,7 @@ import numpy as np
 
 from tidegate.estimator.columns import Columns, FloatArray, IntArray, milliseconds
 from tidegate.estimator.rounds import elapsed_ms, scan
+from tidegate.events.quota import PRIOR_SHARE
 
 BUCKETS = 32
 _RATIO_LOG = 0.25
@@ -17,7 +18,6 @@ WEIGHT = slice(5, 5 + BUCKETS)
 VALUE = slice(5 + BUCKETS, 5 + 2 * BUCKETS)
 _FLOOR_SHARE = 1e-3
 _DUAL_RATE = 3.0
-_PRIOR_SHARE = 0.25
 _FULL_CONFIDENCE_BINS = 30.0
 
 
@@ -125,7 +125,7 @@ def dual_price(reference: FloatArray, used_share: FloatArray, elapsed: FloatArra
     Mirrokni). Capped at the reference: quota is never worth more than what it displaces.
     """
     ahead = np.clip(used_share - elapsed, -1.0, 1.0)
-    return reference * np.minimum(_PRIOR_SHARE * np.exp(_DUAL_RATE * ahead), 1.0)
+    return reference * np.minimum(PRIOR_SHARE * np.exp(_DUAL_RATE * ahead), 1.0)
 
 
 def shadow_price(

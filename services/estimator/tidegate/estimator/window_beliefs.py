@@ -21,15 +21,11 @@ from tidegate.estimator.shadow_price import (
 from tidegate.estimator.state import State, indexes
 from tidegate.estimator.windows import NO_ANCHOR, WindowState
 from tidegate.events.config import Pool, Routing, Window
-from tidegate.events.quota import duration_ns
+from tidegate.events.quota import duration_ns, reference_nanousd
 from tidegate.events.snapshots import Belief, WindowBelief
 from tidegate.events.types import PoolId
 
 _CLOSED_BINS = CHAIN.start + activity.FIELDS.index("closed_bins")
-REFERENCE_INPUT_TOKENS, REFERENCE_OUTPUT_TOKENS = 4_000, 500
-"""The request by which a window in requests is valued before any demand was seen."""
-REFERENCE_NANOUSD = 10_000_000
-"""Value of that request, one cent, where no list price is known."""
 
 
 class _Place(NamedTuple):
@@ -128,20 +124,9 @@ def _shadow_prices(
 
 
 def _reference(place: _Place, routing: Routing) -> float:
-    """Value of one unit by list prices, in nano-dollars: what the pool's dearest target would charge."""
-    unit = place.window.unit
-    if unit == "nanousd":
-        return 1.0
-    inputs, outputs = 0, 0
-    for target in routing.targets:
-        if target.pool_id == place.pool and target.prices:
-            price = target.prices[-1]
-            inputs, outputs = max(inputs, price.input_uncached or 0), max(outputs, price.output or 0)
-    if unit == "tokens":
-        per_token = inputs / 1e6
-        return per_token if per_token > 0 else REFERENCE_NANOUSD / REFERENCE_INPUT_TOKENS
-    request = (REFERENCE_INPUT_TOKENS * inputs + REFERENCE_OUTPUT_TOKENS * outputs) / 1e6
-    return request if request > 0 else float(REFERENCE_NANOUSD)
+    return reference_nanousd(
+        place.window, [target for target in routing.targets if target.pool_id == place.pool]
+    )
 
 
 def _belief(

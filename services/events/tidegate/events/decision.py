@@ -64,6 +64,7 @@ class LocalView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     disabled: bool | None = None
     """Kill-switch in force: True closes the target, False opens one that the config disables."""
     in_flight: int = 0
+    """Attempts running here, times the workers that share the target's cap."""
     uses: tuple[WindowUse, ...] = ()
     """Own uses that `Applied` does not cover yet."""
     refusing_until_ns: int | None = None

@@ -1,9 +1,18 @@
 """Arithmetic of quota windows, shared by who plans a use, who settles it and who counts it. Pure."""
 
-from tidegate.events.config import Window
+from collections.abc import Iterable
+
+from tidegate.events.config import Target, Window
 from tidegate.events.money import Tokens
 
 NS_PER_S = 1_000_000_000
+
+REFERENCE_INPUT_TOKENS, REFERENCE_OUTPUT_TOKENS = 4_000, 500
+"""A request as it is assumed where only its price is asked."""
+REFERENCE_NANOUSD = 10_000_000
+"""Value of such a request where nobody lists a price."""
+PRIOR_SHARE = 0.25
+"""λ begins at this share of the reference value: quota nobody has asked for yet is worth something."""
 
 
 def duration_ns(window: Window) -> int:
@@ -36,3 +45,24 @@ def units_of(window: Window, tokens: Tokens | None, requests: int, cost_nanousd:
     if window.unit == "tokens":
         return None if tokens is None else tokens.known_total()
     return cost_nanousd
+
+
+def reference_nanousd(window: Window, targets: Iterable[Target]) -> float:
+    """Value of one unit by the pool's list prices, in nano-dollars: what its dearest target would charge."""
+    if window.unit == "nanousd":
+        return 1.0
+    inputs, outputs = 0, 0
+    for target in targets:
+        if target.prices:
+            price = target.prices[-1]
+            inputs, outputs = max(inputs, price.input_uncached or 0), max(outputs, price.output or 0)
+    if window.unit == "tokens":
+        per_token = inputs / 1e6
+        return per_token if per_token > 0 else REFERENCE_NANOUSD / REFERENCE_INPUT_TOKENS
+    request = (REFERENCE_INPUT_TOKENS * inputs + REFERENCE_OUTPUT_TOKENS * outputs) / 1e6
+    return request if request > 0 else float(REFERENCE_NANOUSD)
+
+
+def prior_shadow_nanousd(window: Window, targets: Iterable[Target]) -> float:
+    """λ at the start of a period of which nothing is believed, nano-dollars per unit; > 0."""
+    return PRIOR_SHARE * reference_nanousd(window, targets)

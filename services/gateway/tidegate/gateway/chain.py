@@ -3,7 +3,7 @@
 import asyncio
 
 from tidegate.events import causes
-from tidegate.events.decision import CandidateVerdict, DecisionMade
+from tidegate.events.decision import CandidateVerdict, DecisionMade, by_rank
 from tidegate.events.types import Cause
 from tidegate.gateway.attempt import Attempt, Tools
 from tidegate.gateway.errors import Code, GatewayError
@@ -29,19 +29,13 @@ _CODES: dict[Cause, Code] = {
 _PASSED_STATUS = frozenset({400, 404, 413, 422})
 
 
-def ranked(candidates: tuple[CandidateVerdict, ...]) -> list[CandidateVerdict]:
-    """The admitted candidates in rank order."""
-    admitted = [candidate for candidate in candidates if candidate.rank is not None]
-    return sorted(admitted, key=lambda candidate: candidate.rank or 0)
-
-
 class Chain:
     """Tries the ranked candidates until one has served the client."""
 
     def __init__(self, tools: Tools, job: Job, decision: DecisionMade) -> None:
         self._tools = tools
         self._job = job
-        self._order = ranked(decision.candidates)
+        self._order = by_rank(decision.candidates)
         self._closed_pools: set[str] = set()
         self._tried: dict[str, int] = {}
 

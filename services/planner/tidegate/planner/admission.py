@@ -73,7 +73,7 @@ def asked_of(ask: Ask, route: Route) -> Asked:
         stated or 0,
         UNBOUNDED if stated is None else stated,
         route.max_ttft_p90_ms is not None,
-        route.max_cost_nanousd or UNBOUNDED,
+        UNBOUNDED if route.max_cost_nanousd is None else route.max_cost_nanousd,
         route.time_value_nanousd_per_s,
     )
 

@@ -9,7 +9,7 @@ from tidegate.planner.appraise import Admitted, Refused, appraise_all, totals_of
 from tidegate.planner.order import in_order
 from tidegate.planner.view import RouteFacts, View
 
-DECIDE_VERSION = 1
+DECIDE_VERSION = 2
 """Raised with every change that can change a decision: replay counts other versions apart."""
 
 Locals = Callable[[TargetId, PoolId], LocalView]

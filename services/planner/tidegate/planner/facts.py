@@ -110,10 +110,12 @@ def candidate_facts(
     index: int,
     target: Target,
     pool: Pool,
+    pool_targets: Sequence[Target],
     snapshots: tuple[RateSnapshot | None, RateSnapshot | None],
     digest: str,
 ) -> CandidateFacts:
-    """Facts of the route's candidate at `index`; `snapshots` are of its target and of its pool."""
+    """Facts of the route's candidate at `index`; `pool_targets` are all of its pool, `snapshots` of its
+    target and of its pool."""
     of_target, of_pool = snapshots
     belief = (of_target.target if of_target is not None else None) or _NOTHING
     pool_belief = of_pool.pool if of_pool is not None else None
@@ -147,7 +149,7 @@ def candidate_facts(
         prices=prices,
         steady_rates=steady,
         plain=plain,
-        quota=quota_facts_of(pool, of_pool, digest) if pool.windows else None,
+        quota=quota_facts_of(pool, pool_targets, of_pool, digest) if pool.windows else None,
         target_version=of_target.version if of_target is not None else None,
         pool_version=of_pool.version if of_pool is not None else None,
         circuit=belief.circuit,

@@ -29,10 +29,15 @@ _COLD: Mapping[TargetId, _Memory] = {}
 
 
 class Overlay:
-    """Local knowledge of one worker. `source` is the worker's own, as in its events and in `Applied`."""
+    """Local knowledge of one worker. `source` is the worker's own, as in its events and in `Applied`.
 
-    def __init__(self, source: str, max_sessions: int = 4_096) -> None:
+    `workers` share the caps on attempts in flight: each counts its own that many times, so that together they
+    keep to a cap without talking to each other.
+    """
+
+    def __init__(self, source: str, max_sessions: int = 4_096, workers: int = 1) -> None:
         self._source = source
+        self._workers = workers
         self._max_sessions = max_sessions
         self._open: dict[AttemptId, tuple[TargetId, PoolId, Sequence[WindowUse]]] = {}
         self._targets: dict[TargetId, HeldTarget] = {}
@@ -44,7 +49,7 @@ class Overlay:
     ) -> None:
         """An attempt is about to be dialed with these reserved uses."""
         self._open[attempt] = target, pool, uses
-        self._target(target, pool).in_flight += 1
+        self._target(target, pool).in_flight += self._workers
         if uses:
             self._pool(pool).add(uses)
 
@@ -55,7 +60,7 @@ class Overlay:
             return
         target, pool, reserved = known
         held = self._targets[target]
-        held.in_flight -= 1
+        held.in_flight -= self._workers
         if held.is_idle:
             del self._targets[target]
         if reserved or uses:

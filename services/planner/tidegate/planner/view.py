@@ -1,5 +1,6 @@
 """The immutable view a decision reads: routing and the latest snapshots, compiled per route. Pure."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -103,13 +104,16 @@ def with_switch(view: View, target: TargetId, disabled: bool) -> View:
 
 
 class _Compiler:
-    __slots__ = ("_digest", "_pools", "_snapshots", "_targets")
+    __slots__ = ("_digest", "_members", "_pools", "_snapshots", "_targets")
 
     def __init__(self, routing: Routing, digest: str, snapshots: Mapping[str, RateSnapshot]) -> None:
         self._digest = digest
         self._snapshots = snapshots
         self._targets: dict[TargetId, Target] = {target.id: target for target in routing.targets}
         self._pools: dict[PoolId, Pool] = {pool.id: pool for pool in routing.pools}
+        self._members: defaultdict[PoolId, list[Target]] = defaultdict(list)
+        for target in routing.targets:
+            self._members[target.pool_id].append(target)
 
     def route(self, route: Route) -> RouteFacts:
         candidates: list[CandidateFacts] = []
@@ -123,7 +127,9 @@ class _Compiler:
             pool = self._pools.get(target.pool_id) or Pool(id=target.pool_id)
             names = target_subject(target.id), pool_subject(pool.id)
             beliefs = self._snapshots.get(names[0]), self._snapshots.get(names[1])
-            candidates.append(candidate_facts(route, index, target, pool, beliefs, self._digest))
+            candidates.append(
+                candidate_facts(route, index, target, pool, self._members[pool.id], beliefs, self._digest)
+            )
             subjects += names
         return _route_facts(route, candidates, subjects)
 

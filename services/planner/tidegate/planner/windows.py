@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tidegate.events.config import Pool, Window
+from tidegate.events.config import Pool, Target, Window
 from tidegate.events.decision import WindowUse
-from tidegate.events.quota import duration_ns, period_start_ns
+from tidegate.events.quota import duration_ns, period_start_ns, prior_shadow_nanousd
 from tidegate.events.snapshots import RateSnapshot, WindowBelief
 from tidegate.events.types import Unit, WindowId
 from tidegate.planner.beliefs import MAX_BELIEF, ceiling
@@ -28,6 +28,8 @@ class WindowFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     first_request: bool
     """Its period begins with its first request."""
     left: int
+    prior_nanousd: float
+    """λ of a period of which nothing is believed, > 0."""
     shadow_nanousd: float
     p_exhaust: float | None
     use_p90: int
@@ -45,19 +47,26 @@ class QuotaFacts(msgspec.Struct, frozen=True, gc=False):
     """P(exhaust) to compare by, what is not believed counts as sure, then the earliest reset."""
 
 
-def quota_facts_of(pool: Pool, snapshot: RateSnapshot | None, digest: str) -> QuotaFacts:
-    """The windows as the pool's snapshot has them; without one their periods ended at 0."""
+def quota_facts_of(
+    pool: Pool, targets: Sequence[Target], snapshot: RateSnapshot | None, digest: str
+) -> QuotaFacts:
+    """The windows as the pool's snapshot has them; without one their periods ended at 0.
+
+    `targets` are the pool's: their list prices say what its quota displaces.
+    """
     known: dict[WindowId, WindowBelief] = {}
     if snapshot is not None and snapshot.pool is not None:
         known = {belief.window: belief for belief in snapshot.pool.windows}
     same_config = snapshot is not None and snapshot.config == digest
-    return _quota_facts([_window(window, known.get(window.id), same_config) for window in pool.windows])
+    return _quota_facts(
+        [_window(window, targets, known.get(window.id), same_config) for window in pool.windows]
+    )
 
 
 def renewed(facts: QuotaFacts, uses: Sequence[WindowUse], now_ns: int) -> QuotaFacts:
     """The windows with every ended period replaced by the one of `now_ns`.
 
-    What was believed of a period that ended is void: nothing is used, λ and P(exhaust) are unknown. A
+    What was believed of a period that ended is void: nothing is used, λ is its prior, P(exhaust) is unknown. A
     `first_request` period is the one our own uses opened, else it begins with this request.
     """
     return _quota_facts(
@@ -93,16 +102,23 @@ def _next_period(facts: WindowFacts, opened_ns: int | None, now_ns: int) -> Wind
         start_ns=start_ns,
         end_ns=start_ns + facts.length_ns,
         left=facts.limit,
-        shadow_nanousd=0.0,
+        shadow_nanousd=facts.prior_nanousd,
         p_exhaust=None,
     )
 
 
-def _window(window: Window, belief: WindowBelief | None, same_config: bool) -> WindowFacts:
-    length_ns = duration_ns(window)
+def _window(
+    window: Window, targets: Sequence[Target], belief: WindowBelief | None, same_config: bool
+) -> WindowFacts:
+    length_ns, prior = duration_ns(window), prior_shadow_nanousd(window, targets)
     if belief is None:
         belief = WindowBelief(
-            window=window.id, period_start_ns=None, resets_at_ns=None, used=0, limit=window.limit
+            window=window.id,
+            period_start_ns=None,
+            resets_at_ns=None,
+            used=0,
+            limit=window.limit,
+            shadow_nanousd=prior,
         )
     shadow, use_p90, p_exhaust = belief.shadow_nanousd, belief.use_p90, belief.p_exhaust
     # A belief published under another config knows that config's limit.
@@ -118,7 +134,8 @@ def _window(window: Window, belief: WindowBelief | None, same_config: bool) -> W
         length_ns=length_ns,
         first_request=window.kind == "first_request",
         left=limit - belief.used,
-        shadow_nanousd=shadow if 0.0 <= shadow <= MAX_BELIEF else 0.0,
+        prior_nanousd=prior,
+        shadow_nanousd=shadow if 0.0 <= shadow <= MAX_BELIEF else prior,
         p_exhaust=p_exhaust if p_exhaust is not None and 0.0 <= p_exhaust <= 1.0 else None,
         use_p90=ceiling(use_p90) if use_p90 is not None and 0.0 <= use_p90 <= MAX_BELIEF else 0,
     )

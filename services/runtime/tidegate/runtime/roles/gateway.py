@@ -53,7 +53,7 @@ class GatewayRole:
         upstream = Upstream(connections_per_origin=machine.settings.gateway.upstream_connections)
         log = machine.open_log()
         try:
-            overlay = Overlay(journal.source)
+            overlay = Overlay(journal.source, workers=machine.settings.gateway.workers)
             routing = machine.settings.routing()
             follower = Follower(log, routing, overlay, machine.clock, accept=self._publish)
             self.follower = follower
