@@ -8,6 +8,7 @@ from tidegate.events.types import AttemptId, EventId, SourceId
 
 _RANDOM_BITS = 62
 _VARIANT = 0b10 << _RANDOM_BITS
+_DRAWS = 64
 _COUNTS = tuple(f"{count:03x}-" for count in range(1 << 12))
 
 
@@ -25,16 +26,18 @@ class IdSource:
 
     The 12 bits after the version count within a millisecond; when they overflow the time part runs ahead.
     The 62 random bits are drawn once per millisecond of the time part: time and count already tell the ids of
-    one source apart, the random bits those of two. `random_bits(n)` gives n random bits.
+    one source apart, the random bits those of two. `random_bits(n)` gives n random bits; it is asked for many
+    milliseconds' worth at once.
     """
 
-    __slots__ = ("_bits", "_count", "_ms", "_prefix", "_tail", "_wall_ns")
+    __slots__ = ("_bits", "_count", "_drawn", "_left", "_ms", "_prefix", "_tail", "_wall_ns")
 
     def __init__(self, clock: Clock, random_bits: Callable[[int], int]) -> None:
         self._wall_ns = clock.wall_ns
         self._bits = random_bits
         self._ms = -1
         self._count = 0
+        self._drawn = self._left = 0
         self._prefix = self._tail = ""
 
     def next(self) -> str:
@@ -54,7 +57,12 @@ class IdSource:
         return self._prefix + _COUNTS[count] + self._tail
 
     def _enter(self, at_ms: int) -> None:
-        time, random = f"{at_ms:012x}", f"{self._bits(_RANDOM_BITS) | _VARIANT:016x}"
+        if not self._left:
+            self._drawn, self._left = self._bits(_RANDOM_BITS * _DRAWS), _DRAWS
+        bits = self._drawn & (1 << _RANDOM_BITS) - 1
+        self._drawn >>= _RANDOM_BITS
+        self._left -= 1
+        time, random = f"{at_ms:012x}", f"{bits | _VARIANT:016x}"
         self._ms, self._count = at_ms, 0
         self._prefix, self._tail = f"{time[:8]}-{time[8:]}-7", f"{random[:4]}-{random[4:]}"
 
