@@ -9,6 +9,7 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import typer
+from msgspec.structs import replace
 
 from support.manifests import (
     FOLDER,
@@ -118,7 +119,7 @@ def test_what_lasts_has_a_liveness_probe_and_what_listens_is_asked_over_http(var
         if not one.lasting:
             continue
         liveness = one.spec["livenessProbe"]
-        ports = {port["name"] for port in one.spec.get("ports", ())}
+        ports = {port["name"] for port in one.spec.get("ports", ())} - {"metrics"}
         if ports:
             assert liveness["httpGet"]["port"] in ports, where(one)
         else:
@@ -157,10 +158,8 @@ def test_configs_in_the_manifests_are_good_and_fit_their_pods(variant: str) -> N
 
 def test_relays_write_to_the_log_that_everybody_reads_and_only_one_archives(variant: str) -> None:
     settings, relay = settings_of(variant).log, settings_of(variant, "relay.toml").log
-    for name in settings.__struct_fields__:
-        if name != "archive_after_s":
-            assert getattr(settings, name) == getattr(relay, name), name
-    assert relay.archive_after_s > 90 * 365 * 86_400 > settings.archive_after_s
+    assert (settings.archive, relay.archive) == (True, False)
+    assert replace(relay, archive=True) == settings
     configs = {
         one.workload.name: Path(one.spec["args"][2]).name
         for one in containers(variant)
@@ -184,11 +183,15 @@ def test_every_pod_that_keeps_a_journal_has_a_relay_that_outlives_its_writer(var
 
 def test_ports_are_those_of_the_config_all_the_way(variant: str) -> None:
     settings = settings_of(variant)
-    wanted = {"tidegate-gateway": settings.gateway.port, "tidegate-admin": settings.admin.port}
+    wanted = {"http": settings.gateway.port, "admin": settings.admin.port, "metrics": settings.metrics.port}
+    assert settings.metrics == settings_of(variant, "relay.toml").metrics
+    assert settings.metrics.host == "0.0.0.0"
     assert (settings.gateway.host, settings.admin.host) == ("0.0.0.0", "0.0.0.0")
     for one in containers(variant):
         for port in one.spec.get("ports", ()):
-            assert port["containerPort"] == wanted.get(one.workload.name, 9000), where(one)
+            assert port["containerPort"] == (
+                9000 if "simulator" in one.workload.name else wanted[port["name"]]
+            )
     for service in of_kind(variant, "Service"):
         chosen = [
             w for w in workloads(variant) if selects({"matchLabels": service["spec"]["selector"]}, w.labels)
@@ -203,7 +206,24 @@ def test_ports_are_those_of_the_config_all_the_way(variant: str) -> None:
         for rule in policy["spec"].get("ingress", ())
         for port in rule["ports"]
     }
-    assert {("tidegate-clients", settings.gateway.port), ("tidegate-admin", settings.admin.port)} <= admitted
+    assert admitted >= {
+        ("tidegate-clients", settings.gateway.port),
+        ("tidegate-admin", settings.admin.port),
+        ("tidegate-metrics", settings.metrics.port),
+    }
+
+
+def test_every_pod_with_a_relay_shows_its_numbers(variant: str) -> None:
+    shown = [
+        one.workload
+        for one in containers(variant)
+        if any(port["name"] == "metrics" for port in one.spec.get("ports", ()))
+    ]
+    names = {"tidegate-gateway", "tidegate-estimator", "tidegate-projector"}
+    assert {workload.name for workload in shown} == names
+    policy = named(variant, "NetworkPolicy", "tidegate-metrics")["spec"]
+    for workload in workloads(variant):
+        assert selects(policy["podSelector"], workload.labels) == (workload.name in names), workload.name
 
 
 def test_a_pod_that_ends_is_given_the_time_its_drain_may_take(variant: str) -> None:
@@ -235,10 +255,24 @@ def test_secrets_come_as_environment_from_secrets_made_elsewhere(variant: str) -
     assert kind == "env"
     assert "secretKeyRef" in admin[variable]["valueFrom"]
     gateway = container(variant, "tidegate-gateway", "gateway")
-    assert gateway["envFrom"] == [{"secretRef": {"name": "tidegate-providers"}}]
+    assert gateway["envFrom"][0] == {"secretRef": {"name": "tidegate-providers"}}
+    assert settings.data_key is not None
+    kind, _, variable = settings.data_key.partition(":")
+    keyed = {entry["name"]: entry for entry in gateway["env"]}
+    assert (kind, "secretKeyRef" in keyed[variable]["valueFrom"]) == ("env", True)
+    assert {where(one) for one in containers(variant) if "tidegate-data-key" in str(one.spec)} == {
+        "tidegate-gateway/gateway"
+    }
     assert all((target.secret or "env:").startswith("env:") for target in settings.targets)
     holders = {where(one) for one in containers(variant) if "tidegate-providers" in str(one.spec)}
     assert holders == {"tidegate-gateway/gateway"}
+
+
+def test_every_process_that_speaks_to_kafka_may_be_given_its_password(variant: str) -> None:
+    given = {"secretRef": {"name": "tidegate-kafka", "optional": True}}
+    for one in containers(variant):
+        if "simulator" not in one.workload.name:
+            assert given in one.spec["envFrom"], where(one)
 
 
 def test_nothing_is_allowed_on_the_network_unless_a_policy_says_so(variant: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -14,48 +13,10 @@ from support.manifests import container
 from tidegate.runtime.metrics import MetricsServer
 
 DATA = "/var/lib/tidegate/data"
-SECRET = "/run/secrets/tidegate"
-
-
-def placing(folder: Path) -> list[str]:
-    spec = container("base", "tidegate-gateway", "data-key")
-    assert spec["command"] == ["python", "-IS", "-c"]
-    (script,) = spec["args"]
-    return [
-        sys.executable,
-        "-IS",
-        "-c",
-        script.replace(SECRET, f"{folder}/secret").replace(DATA, f"{folder}/data"),
-    ]
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret" / "data.key").write_bytes(b"k" * 32)
-    return tmp_path
-
-
-def test_the_data_key_is_placed_once_and_privately(folder: Path) -> None:
-    for _ in range(2):
-        assert run(placing(folder)).returncode == 0
-        placed = folder / "data" / "data.key"
-        assert placed.read_bytes() == b"k" * 32
-        assert stat.S_IMODE(placed.stat().st_mode) == 0o600
-        assert stat.S_IMODE(placed.parent.stat().st_mode) == 0o700
-
-
-def test_another_data_key_than_the_one_in_use_stops_the_pod(folder: Path) -> None:
-    run(placing(folder))
-    (folder / "secret" / "data.key").write_bytes(b"x" * 32)
-    done = run(placing(folder))
-    assert done.returncode == 1
-    assert "sessions would split" in done.stderr
-    assert (folder / "data" / "data.key").read_bytes() == b"k" * 32
 
 
 @pytest.mark.parametrize(
