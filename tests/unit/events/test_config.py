@@ -9,8 +9,8 @@ import pytest
 
 from tidegate.events import config
 from tidegate.events.config import DatedPrice, Pool, Routing, Settings, Target
-from tidegate.events.money import FREE, ListPrice
-from tidegate.events.types import PoolId, TargetId
+from tidegate.events.money import ListPrice
+from tidegate.events.types import PoolId
 
 SAMPLE = Path(__file__).parents[2] / "contract" / "golden" / "ConfigPublished.v1.json"
 
@@ -106,11 +106,3 @@ def test_a_target_is_in_its_own_pool_unless_told_otherwise() -> None:
     assert target().pool_id == "t"
     assert target(pool="shared").pool_id == "shared"
     assert Routing().pool_of(target()) == Pool(id=PoolId("t"))
-
-
-def test_a_flat_pool_charges_nothing_per_token_and_an_unknown_price_stays_unknown() -> None:
-    flat = Routing(pools=(Pool(id=PoolId("plan"), billing="flat"),))
-    priced = target(pool="plan", prices=(DatedPrice(output=5, input_uncached=1),))
-    assert flat.charged_price(priced, 0) == FREE
-    assert Routing().charged_price(priced, 0) == ListPrice(output=5, input_uncached=1)
-    assert Routing().charged_price(target(id=TargetId("bare")), 0) is None

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from tidegate.events.money import FREE, ListPrice
+from tidegate.events.money import ListPrice
 from tidegate.events.types import (
     Dialect,
     Durability,
@@ -207,10 +207,6 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if pool.id == target.pool_id:
                 return pool
         return Pool(id=target.pool_id)
-
-    def charged_price(self, target: Target, now_ns: int) -> ListPrice | None:
-        """What an attempt is billed per token: nothing in a flat pool, else the list price in force."""
-        return FREE if self.pool_of(target).billing == "flat" else target.list_price(now_ns)
 
 
 class GatewaySettings(

@@ -1,7 +1,7 @@
 """What the gateway needs of other rooms; `runtime` fills it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from tidegate.events.decision import Ask, DecisionMade
 from tidegate.events.signals import AttemptFailed, AttemptStarted, DemandSeen, UsageSettled
@@ -28,12 +28,4 @@ class Planner(Protocol):
 
     def attempt_failed(self, event: AttemptFailed, seq: int) -> None:
         """A failure closes target or pool here until snapshots include it."""
-        ...
-
-
-class Queries(Protocol):
-    """The read models, through the projector's socket."""
-
-    async def named(self, view: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Rows of a named view. Raises Unavailable when the projector cannot be reached."""
         ...

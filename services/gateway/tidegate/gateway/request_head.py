@@ -15,7 +15,7 @@ Fields = list[tuple[bytes, bytes]]
 METHODS = {
     name: name.decode() for name in (b"GET", b"POST", b"HEAD", b"PUT", b"PATCH", b"DELETE", b"OPTIONS")
 }
-"""Methods that reach the application (which answers 405 itself)."""
+"""Methods that reach the application (which answers 404 where it has none)."""
 
 # Conservative on purpose: user info, spaces, '?', '#', '/' and '@' have each been used to make a gate and a
 # router read different hosts out of one header.

@@ -3,7 +3,6 @@
 import re
 
 import msgspec
-import orjson
 
 Span = tuple[int, int]
 Edit = tuple[int, int, bytes]
@@ -26,23 +25,6 @@ FIND_BELOW_BYTES = 8192
 
 class SpliceRefused(ValueError):
     """The body cannot be edited safely; the text says why and is safe to show."""
-
-
-def with_model(body: bytes, model: str) -> bytes:
-    """`body` with its top-level `model` replaced. Raises SpliceRefused."""
-    return rewritten(body, model, include_usage=False)
-
-
-def with_usage_included(body: bytes) -> bytes:
-    """`body` with `stream_options.include_usage` true. Raises SpliceRefused."""
-    start, end, text = _usage_edit(body, _decode(body))
-    return b"%b%b%b" % (body[:start], text, body[end:])
-
-
-def rewritten(body: bytes, model: str, *, include_usage: bool) -> bytes:
-    """Both edits with one scan; see `around_model`."""
-    before, after = around_model(body, include_usage=include_usage)
-    return b"%b%b%b" % (before, orjson.dumps(model), after)
 
 
 def around_model(body: bytes, *, include_usage: bool) -> tuple[bytes, bytes]:

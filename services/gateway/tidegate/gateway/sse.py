@@ -6,8 +6,6 @@ A unit is a comment line, a blank line, or one event with its blank line. Lines 
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Bound of one unfinished unit: an event may carry an image, but not fill the memory."""
 BOM = b"\xef\xbb\xbf"
@@ -19,14 +17,6 @@ _COLON, _CR, _LF = b":\r\n"
 
 class SseOverflow(ValueError):
     """A unit is longer than the bound."""
-
-
-class Event(msgspec.Struct, frozen=True, gc=False):
-    """One dispatched event. `name` is `message` when the stream gave none."""
-
-    name: str
-    data: bytes
-    last_id: bytes = b""
 
 
 class UnitCutter:
@@ -129,34 +119,3 @@ def parse_unit(unit: bytes) -> tuple[bytes, bytes | None]:
         elif field == b"event":
             name = value.removeprefix(b" ")
     return name, data
-
-
-class SseParser:
-    """The whole parser: bytes in any cut in, dispatched events out. An unfinished last event is dropped."""
-
-    __slots__ = ("_at_start", "_cutter", "_last_id")
-
-    def __init__(self, max_bytes: int = MAX_EVENT_BYTES) -> None:
-        self._cutter = UnitCutter(max_bytes)
-        self._at_start = True
-        self._last_id = b""
-
-    def feed(self, data: bytes) -> list[Event]:
-        """Events completed by these bytes. Raises SseOverflow."""
-        events: list[Event] = []
-        for unit in split_units(self._cutter.take(data)):
-            text = unit.removeprefix(BOM) if self._at_start else unit
-            self._at_start = False
-            self._note_id(text)
-            name, content = parse_unit(text)
-            if content is not None:
-                events.append(Event(name.decode("utf-8", "replace") or "message", content, self._last_id))
-        return events
-
-    def _note_id(self, unit: bytes) -> None:
-        if b"id" not in unit:
-            return
-        for line in unit.splitlines():
-            field, _, value = line.partition(b":")
-            if field == b"id" and b"\0" not in value:
-                self._last_id = value.removeprefix(b" ")

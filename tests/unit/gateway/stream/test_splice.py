@@ -9,7 +9,26 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tidegate.gateway import splice
-from tidegate.gateway.splice import SpliceRefused, rewritten, with_model, with_usage_included
+from tidegate.gateway.splice import SpliceRefused
+
+
+def rewritten(body: bytes, model: str, *, include_usage: bool) -> bytes:
+    """The body as an upstream gets it."""
+    before, after = splice.around_model(body, include_usage=include_usage)
+    return before + orjson.dumps(model) + after
+
+
+def with_model(body: bytes, model: str) -> bytes:
+    return rewritten(body, model, include_usage=False)
+
+
+def with_usage_included(body: bytes) -> bytes:
+    """Only the usage edit: the model stays as the client spelled it."""
+    plain = splice.around_model(body, include_usage=False)
+    start, end = len(plain[0]), len(body) - len(plain[1])
+    before, after = splice.around_model(body, include_usage=True)
+    return before + body[start:end] + after
+
 
 FAIR = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

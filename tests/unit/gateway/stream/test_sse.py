@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.gateway.sse import BOM, Event, SseOverflow, SseParser, UnitCutter, parse_unit, split_units
+from support.sse_reader import Event, SseReader
+from tidegate.gateway.sse import BOM, SseOverflow, UnitCutter, parse_unit, split_units
 
 FAIR = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LINES = st.sampled_from(
@@ -45,7 +46,7 @@ def reference(stream: bytes) -> list[Event]:
 
 
 def parsed(pieces: list[bytes]) -> list[Event]:
-    parser = SseParser()
+    parser = SseReader()
     return [event for piece in pieces for event in parser.feed(piece)]
 
 
