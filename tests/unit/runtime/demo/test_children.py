@@ -1,5 +1,7 @@
 """Child processes: ended whatever happens; what went wrong is said with the child's last words."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,38 @@ async def test_what_does_not_come_in_time_says_what_is_missing_then() -> None:
     with pytest.raises(NotInTime, match=r"after 0\.01 s three are missing"):
         async with in_time(0.01, lambda: "three are missing"):
             await asyncio.Event().wait()
+
+
+STARTER = """
+import asyncio, pathlib, sys
+from tidegate.runtime.demo.children import Child
+from tidegate.runtime.settings import environment
+
+async def main():
+    folder = pathlib.Path(sys.argv[1])
+    env = {**environment(), "PYTHONPATH": str(folder)}
+    async with Child("worker", "doing", (str(folder / "ready"),), env, folder / "said.log") as child:
+        await child.wait_file(folder / "ready", 20.0)
+        print("started", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def test_a_child_learns_that_who_started_it_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "doing.py").write_text(
+        "import os, pathlib, sys\n"
+        "folder = pathlib.Path(sys.argv[1]).parent\n"
+        "assert sys.argv[2] == '--parent-fd'\n"
+        "os.mkfifo(folder / 'end')\n"
+        "pathlib.Path(sys.argv[1]).write_text('here')\n"
+        "assert os.read(int(sys.argv[3]), 1) == b''\n"
+        "(folder / 'end').write_text('the pipe has closed')\n"
+    )
+    command = [sys.executable, "-c", STARTER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        assert starter.stdout.readline() == "started\n"
+        starter.kill()
+    assert (tmp_path / "end").read_text() == "the pipe has closed"
