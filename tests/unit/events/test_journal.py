@@ -64,7 +64,7 @@ async def test_deleting_relayed_rows_keeps_the_newest_so_that_seq_goes_on(tmp_pa
     for _ in range(3):
         receipt = journal.record(REQUESTS, 0, "r", RequestRefused(key=KeyId("k"), code="x", status=404))
         await journal.wait_committed(receipt)
-    journal._store.delete_below(1_000)
+    journal._store.delete_below(1_000, 1_000)
     await journal.close()
     assert [row.first_seq for row in rows_of(tmp_path / "gw-0")] == [3]
     reopened = await open_journal(tmp_path / "gw-0", start=50)

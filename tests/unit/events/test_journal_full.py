@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import apsw
@@ -89,25 +89,27 @@ async def test_a_checkpoint_that_finds_no_room_is_tried_again_and_breaks_nothing
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries: list[str] = []
+    faults = itertools.cycle([apsw.FullError("database or disk is full"), apsw.IOError("write failed")])
+    opened = sync.open_checkpointer
 
-    class Connection(apsw.Connection):
-        def wal_checkpoint(self, *_: Any, **__: Any) -> tuple[int, int]:
+    class Full:
+        """A connection whose checkpoints find no room."""
+
+        def __init__(self, real: apsw.Connection) -> None:
+            self._real = real
+
+        def wal_checkpoint(self, *, mode: int) -> tuple[int, int]:
+            if mode == apsw.SQLITE_CHECKPOINT_NOOP:
+                return self._real.wal_checkpoint(mode=mode)
             tries.append("")
-            raise (
-                apsw.FullError("database or disk is full")
-                if len(tries) == 1
-                else apsw.IOError("write failed")
-            )
+            raise next(faults)
 
-    shim = SimpleNamespace(
-        Connection=Connection,
-        Error=apsw.Error,
-        FullError=apsw.FullError,
-        IOError=apsw.IOError,
-        SQLITE_CHECKPOINT_PASSIVE=apsw.SQLITE_CHECKPOINT_PASSIVE,
-    )
-    monkeypatch.setattr(sync, "CHECKPOINT_BYTES", 0)
-    monkeypatch.setattr(sync, "apsw", shim)
+        def close(self) -> None:
+            self._real.close()
+
+    monkeypatch.setattr(sync, "CHECKPOINT_PAGES", 0)
+    monkeypatch.setattr(sync, "LOOK_S", 0.0)
+    monkeypatch.setattr(sync, "open_checkpointer", lambda path: Full(opened(path)))
     journal = await open_journal(tmp_path / "gw-0")
     for _ in range(2):
         before = len(tries)

@@ -4,10 +4,9 @@ import asyncio
 import contextlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import apsw
 
 from tidegate.events import codec
 from tidegate.events.clock import Clock
@@ -20,12 +19,14 @@ from tidegate.events.journal.receipt import NO_CONTEXT, Batch, Context, Receipt
 from tidegate.events.journal.space import Space
 from tidegate.events.journal.store import POSITION, JournalStore
 from tidegate.events.journal.sync import SyncThread
+from tidegate.events.journal.upkeep import Upkeep
 from tidegate.events.registry import type_of
 from tidegate.events.signals import AttemptStarted, UsageSettled
 from tidegate.events.topics import INDEX, SIGNALS, Topic
 from tidegate.events.types import AttemptId, Durability, EventId, SourceId
 
 MAINTAIN_S = 0.1
+MAINTAIN_SOON_S = 0.01
 LOCK_TRIES = 25
 LOCK_RETRY_S = 0.02
 _SIGNALS = INDEX[SIGNALS.name]
@@ -58,6 +59,7 @@ class Journal:
     ) -> None:
         self._store = store
         self._space = space
+        self._position_file = store.folder / POSITION
         self._clock = clock
         self._ids = ids
         self.source = source
@@ -72,11 +74,18 @@ class Journal:
         self._batch = Batch()
         self._sync_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.committed_seq = store.next_seq - 1
-        self.written_bytes = 0
         self.synced_seq = 0
         self.orphans_settled = 0
         self._broken: JournalUnwritable | None = None
-        self._sync = SyncThread(store.folder, self, self._synced_in_thread, self._sync_failed_in_thread)
+        self._failed_flush: JournalUnwritable | None = None
+        self._sync = SyncThread(
+            store.folder,
+            self,
+            on_synced=self._synced_in_thread,
+            on_released=self._released_in_thread,
+            on_error=self._sync_failed_in_thread,
+        )
+        self._upkeep = Upkeep(store, space, self._sync.checkpoint_soon)
         self._maintenance: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -110,8 +119,9 @@ class Journal:
     @property
     def refusing(self) -> str | None:
         """Why new requests must be refused now, None when they may come."""
-        if self._broken is not None:
-            return str(self._broken)
+        fault = self._broken or self._failed_flush
+        if fault is not None:
+            return str(fault)
         return self._space.why if self._space.is_low else None
 
     @property
@@ -169,7 +179,7 @@ class Journal:
         value = codec.encode(Draft(event, kind, version, now_ns, self.source, seq, data, *shared))
         self._next_seq = seq + 1
         if not self._pending:
-            self._loop.call_soon(self.flush)
+            self._loop.call_soon(self._flush_unless_held)
         self._pending.append(frames.pack(topic, partition, flag, key.encode(), value))
         return Receipt(seq, event, self._batch)
 
@@ -196,12 +206,20 @@ class Journal:
         """Return when a sync begun after the commit of `seq` has returned. Raises JournalUnwritable."""
         if self.synced_seq >= seq:
             return
+        if self.committed_seq < seq:
+            self.flush()  # a sync that begins before the commit would be of no use
         if self._broken is not None:
             raise self._broken
+        if self.committed_seq < seq:
+            raise self._failed_flush or JournalUnwritable(f"event {seq} is not in the journal")
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._sync_waiters.append((seq, waiter))
         self._sync.request()
         await waiter
+
+    def _flush_unless_held(self) -> None:
+        if not self._sync.holding:  # else the thread says when the file is free again; the loop never waits
+            self.flush()
 
     def flush(self) -> None:
         """Commit everything buffered as one row, now."""
@@ -214,12 +232,16 @@ class Journal:
         try:
             self._insert(len(batch), blob)
         except JournalUnwritable as error:
-            self._undo(error)
+            self._failed_flush = error
+            self._undo()
             ended.end(error)
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it was, nobody may wait for this batch for ever
+            self._undo()
+            ended.end(self._break(error))
             return
         self.committed_seq = self._next_seq - 1
         self._first_seq = self._next_seq
-        self.written_bytes += len(blob)
         self._closing_now.clear()
         self._has_settlement = False
         ended.end(None)
@@ -234,7 +256,13 @@ class Journal:
                 raise
             self._store.insert(count, mark, self.source, now_ns, blob)
 
-    def _undo(self, error: JournalUnwritable) -> None:
+    def _break(self, error: Exception) -> JournalUnwritable:
+        """Take nothing any more: what the file would hold is not known. The next owner looks at it anew."""
+        if self._broken is None:
+            self._broken = JournalUnwritable(f"journal {self._store.folder} takes no more events: {error!r}")
+        return self._broken
+
+    def _undo(self) -> None:
         # Nothing of the batch was stored, so its seqs are free again: they stay gap-free. Attempts that
         # began in it were never dialed; settlements in it did not happen, their attempts are open again.
         self._next_seq = self._first_seq
@@ -245,14 +273,25 @@ class Journal:
         self._open = dict(sorted((reopened | kept).items(), key=lambda item: item[1]))
         self._closing_now.clear()
         self._has_settlement = False
-        self._space.is_low, self._space.why = True, str(error)
 
     def _synced_in_thread(self, seq: int) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self._synced, seq)
+        # The loop is woken only for waiters: who comes later asks for another sync, and is seen by that one.
+        self.synced_seq = seq
+        if self._sync_waiters:
+            self._call_in_loop(self._tell_synced)
 
-    def _synced(self, seq: int) -> None:
-        self.synced_seq = max(self.synced_seq, seq)
+    def _released_in_thread(self) -> None:
+        if self._pending:
+            self._call_in_loop(self.flush)
+
+    def _sync_failed_in_thread(self, error: Exception) -> None:
+        self._call_in_loop(lambda: self._sync_failed(error))
+
+    def _call_in_loop(self, what: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(what)
+
+    def _tell_synced(self) -> None:
         waiting: list[tuple[int, asyncio.Future[None]]] = []
         for need, waiter in self._sync_waiters:
             if need <= self.synced_seq:
@@ -262,28 +301,34 @@ class Journal:
                 waiting.append((need, waiter))
         self._sync_waiters = waiting
 
-    def _sync_failed_in_thread(self, error: OSError | apsw.Error) -> None:
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._sync_failed, error)
-
-    def _sync_failed(self, error: OSError | apsw.Error) -> None:
+    def _sync_failed(self, error: Exception) -> None:
         # After a failed sync the kernel may have dropped the pages: nothing later can be promised here.
-        self._broken = JournalUnwritable(f"journal {self._store.folder} could not be synced: {error}")
+        broken = self._break(error)
         for _, waiter in self._sync_waiters:
             if not waiter.done():
-                waiter.set_exception(self._broken)
+                waiter.set_exception(broken)
         self._sync_waiters = []
 
     def _maintain(self) -> None:
-        self._maintenance = self._loop.call_later(MAINTAIN_S, self._maintain)
-        with contextlib.suppress(OSError):
-            self._space.check()
+        is_more = False
+        if self._broken is None and not self._sync.holding:
+            try:
+                is_more = self._tidy()
+            except JournalUnwritable:
+                pass  # a full disk: the next round tries again
+            except Exception as error:  # noqa: BLE001 - the journal says so by refusing; the loop goes on
+                self._break(error)
+        self._maintenance = self._loop.call_later(MAINTAIN_SOON_S if is_more else MAINTAIN_S, self._maintain)
+
+    def _tidy(self) -> bool:
+        mark = next(iter(self._open.values()), self._next_seq)
+        is_more = self._upkeep.step(min(mark, _position(self._position_file)))
+        if self._failed_flush is not None:
+            self._store.probe()
+            self._failed_flush = None
         if self._owed and self.refusing is None:
             self._settle_owed()
-        position = read_position(self._store.folder)
-        mark = next(iter(self._open.values()), self._next_seq)
-        with contextlib.suppress(JournalUnwritable):
-            self._store.delete_below(min(mark, position))
+        return is_more
 
     def _settle_owed(self) -> None:
         """Settle what could not be stored when it was due: it is known, the next owner could only estimate."""
@@ -315,8 +360,12 @@ async def _open_store(folder: Path) -> JournalStore:
 
 def read_position(folder: Path) -> int:
     """The relay's position in this journal (next seq to send); 0 when the relay has not been here."""
+    return _position(folder / POSITION)
+
+
+def _position(file: Path) -> int:
     try:
-        return int(json.loads((folder / POSITION).read_bytes())["position"])
+        return int(json.loads(file.read_bytes())["position"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0
 

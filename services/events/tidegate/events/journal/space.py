@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from tidegate.events.errors import JournalUnwritable
-from tidegate.events.journal.store import DB, RESERVE
+from tidegate.events.journal.store import RESERVE
 
 
 class Space:
@@ -13,6 +13,7 @@ class Space:
 
     def __init__(self, folder: Path, reserve_bytes: int, max_bytes: int) -> None:
         self._folder = folder
+        self._reserve = folder / RESERVE
         self._reserve_bytes = reserve_bytes
         self._max_bytes = max_bytes
         self.is_low = False
@@ -20,9 +21,8 @@ class Space:
 
     def reserve(self) -> None:
         """Allocate the reserve for real blocks. Raises JournalUnwritable when the disk cannot hold it."""
-        path = self._folder / RESERVE
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(self._reserve, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 if os.fstat(handle).st_size < self._reserve_bytes:
                     _allocate(handle, self._reserve_bytes)
@@ -30,7 +30,7 @@ class Space:
                 os.close(handle)
         except OSError as error:
             with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+                self._reserve.unlink()
             raise JournalUnwritable(
                 f"cannot reserve {self._reserve_bytes} bytes for settlements in {self._folder}:"
                 f" {error.strerror}"
@@ -38,31 +38,32 @@ class Space:
 
     def release(self) -> bool:
         """Give the reserve to the settlements that need it; False when it was already given."""
-        path = self._folder / RESERVE
-        if not path.exists():
+        if not self._reserve.exists():
             return False
         with contextlib.suppress(OSError):
-            path.unlink()
+            self._reserve.unlink()
         self.is_low, self.why = True, "the settlement reserve is in use"
         return True
 
-    def check(self) -> None:
-        """Measure; also takes the reserve back once there is room for twice its size."""
+    def check(self, used_bytes: int) -> None:
+        """Measure the disk, judge the bytes of rows in the journal; take the reserve back once there is room
+        for twice its size. Raises OSError when the disk cannot be asked."""
         stat = os.statvfs(self._folder)
         free = stat.f_bavail * stat.f_frsize
-        if not (self._folder / RESERVE).exists() and free > 2 * self._reserve_bytes:
+        has_reserve = self._reserve.exists()
+        if not has_reserve and free > 2 * self._reserve_bytes:
             with contextlib.suppress(JournalUnwritable):
                 self.reserve()
-        used = sum(
-            path.stat().st_size for path in (self._folder / DB, self._folder / (DB + "-wal")) if path.exists()
-        )
+                has_reserve = True
         self.why = None
-        if not (self._folder / RESERVE).exists():
+        if not has_reserve:
             self.why = "the settlement reserve is in use"
         elif free < self._reserve_bytes:
             self.why = f"{free} bytes free on the journal's disk, {self._reserve_bytes} needed"
-        elif used > self._max_bytes:
-            self.why = f"journal holds {used} bytes, the cap is {self._max_bytes}: is the relay running?"
+        elif used_bytes > self._max_bytes:
+            self.why = (
+                f"journal holds {used_bytes} bytes, the cap is {self._max_bytes}: is the relay running?"
+            )
         self.is_low = self.why is not None
 
 

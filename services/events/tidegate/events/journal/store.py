@@ -1,9 +1,10 @@
 """The journal file of one slot: SQLite through apsw, WAL, written by the one process that holds its lock."""
 
+import contextlib
 import fcntl
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ LOCK = "lock"
 RESERVE = "reserve"
 SYNCED = "synced"
 POSITION = "relay.json"
+CHECKPOINT_BUSY_MS = 5
+WAL_KEEP_BYTES = 16 * 1024 * 1024
 
 _MIN_SQLITE = (3, 51, 3)
 _SCHEMA = (
@@ -27,10 +30,19 @@ _SCHEMA = (
     ),
 )
 _INSERT = "INSERT INTO flushes VALUES(?,?,?,?,?,?,?)"
+# Only the key is indexed: the row that holds a seq is the last one that begins at or before it.
 _SELECT = (
     "SELECT first_seq, last_seq, mark, s.source, append_ns, crc, frames FROM flushes f"
-    " JOIN sources s ON s.id = f.source WHERE last_seq >= ? AND last_seq <= ? ORDER BY first_seq LIMIT ?"
+    " JOIN sources s ON s.id = f.source"
+    " WHERE first_seq >= coalesce((SELECT max(first_seq) FROM flushes WHERE first_seq <= ?1), 0)"
+    " AND first_seq <= ?2 AND last_seq BETWEEN ?1 AND ?2 ORDER BY first_seq LIMIT ?3"
 )
+_LAST_SEQ = "SELECT last_seq FROM flushes ORDER BY first_seq DESC LIMIT 1"
+_FIRST_SEQ = "SELECT min(first_seq) FROM flushes"
+_AT_OR_BELOW = "SELECT max(first_seq) FROM flushes WHERE first_seq <= ?"
+_AT_OR_ABOVE = "SELECT min(first_seq) FROM flushes WHERE first_seq >= ?"
+# A transaction of its own that changes nothing anybody reads.
+TRIFLE = "PRAGMA user_version=1"
 
 
 class Row(NamedTuple):
@@ -59,6 +71,16 @@ def _open_connection(path: Path, flags: int) -> apsw.Connection:
     return connection
 
 
+def open_checkpointer(path: Path) -> apsw.Connection:
+    """A second connection of the owner, for checkpoints beside the loop's. Raises apsw.Error."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(CHECKPOINT_BUSY_MS)
+    _set_syncs(connection)
+    # SQLite learns from the first read that the file has a WAL; before it, a checkpoint silently does nothing.
+    _one(connection, _LAST_SEQ)
+    return connection
+
+
 def take_lock(folder: Path) -> int:
     """File descriptor of the slot's lock, held until closed or the process dies. Raises SlotTaken."""
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -78,8 +100,9 @@ class JournalStore:
         self._lock = lock
         self._db = connection
         self._source_ids: dict[str, int] = {}
-        last = self._db.execute("SELECT last_seq FROM flushes ORDER BY first_seq DESC LIMIT 1").fetchone()
-        self.next_seq: int = 1 if last is None else last[0] + 1
+        self.next_seq = (_one(connection, _LAST_SEQ) or 0) + 1
+        self._oldest_seq = _one(connection, _FIRST_SEQ) or self.next_seq
+        self._page_bytes = _one(connection, "PRAGMA page_size") or 0
         self._cursor = self._db.cursor()
 
     @classmethod
@@ -96,11 +119,13 @@ class JournalStore:
             connection = _open_connection(folder / DB, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
             _configure(connection)
             return cls(folder, lock, connection)
-        except apsw.Error as error:
+        except BaseException as error:
             if connection is not None:
                 connection.close()
             os.close(lock)
-            raise _translate(error, folder / DB) from error
+            if isinstance(error, apsw.Error):
+                raise _translate(error, folder / DB) from error
+            raise
 
     def source_id(self, source: str) -> int:
         """Row id of a source name, made on first use."""
@@ -131,30 +156,65 @@ class JournalStore:
 
     def last_row(self) -> Row | None:
         """The newest row."""
-        return next(self.rows(self.next_seq - 1, 1), None)
+        return next(iter(list(self.rows(self.next_seq - 1, 1))), None)
 
-    def delete_below(self, seq: int, at_most: int = 100) -> None:
-        """Drop rows that end below `seq`; the newest row always stays, so that seq never restarts."""
-        try:
-            self._db.execute(
-                "DELETE FROM flushes WHERE first_seq IN (SELECT first_seq FROM flushes WHERE last_seq < ?"
-                " AND first_seq < (SELECT max(first_seq) FROM flushes) ORDER BY first_seq LIMIT ?)",
-                (seq, at_most),
-            )
-        except apsw.Error as error:
-            raise _translate(error, self.folder / DB) from error
+    def delete_below(self, seq: int, at_most: int) -> bool:
+        """Drop rows that end below `seq`, of about `at_most` events; True when more of them are left.
+
+        The newest row always stays, so that seq never restarts. Raises JournalUnwritable, JournalCorrupt.
+        """
+        if seq <= self._oldest_seq:
+            return False
+        with _translating(self.folder / DB):
+            return self._delete_below(seq, at_most)
+
+    def _delete_below(self, seq: int, at_most: int) -> bool:
+        keep, slice_end = _one(self._db, _AT_OR_BELOW, seq), self._oldest_seq + at_most
+        is_more = keep is not None and keep > slice_end
+        if is_more:
+            keep = _one(self._db, _AT_OR_ABOVE, slice_end)
+        if keep is None or keep <= self._oldest_seq:
+            return False
+        self._db.execute("DELETE FROM flushes WHERE first_seq < ?", (keep,))
+        self._oldest_seq = keep
+        return is_more
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of pages that hold rows, and of free pages, which later rows fill again."""
+        with _translating(self.folder / DB):
+            free = _one(self._db, "PRAGMA freelist_count") or 0
+            used = (_one(self._db, "PRAGMA page_count") or 0) - free
+        return used * self._page_bytes, free * self._page_bytes
+
+    def shrink(self) -> None:
+        """Give up the free pages; costs as much as there are rows. The file shrinks at the next checkpoint.
+
+        Raises JournalUnwritable, JournalCorrupt; then everything is as before.
+        """
+        with _translating(self.folder / DB):
+            self._db.execute("VACUUM")
+
+    def probe(self) -> None:
+        """Commit a trifle, to see whether the file can be written. Raises JournalUnwritable, JournalCorrupt."""
+        with _translating(self.folder / DB):
+            self._db.execute(TRIFLE)
 
     def checkpoint(self) -> None:
-        """Make everything committed durable: a checkpoint syncs the WAL, then the file it copies to."""
-        try:
-            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
-        except apsw.Error as error:
-            raise _translate(error, self.folder / DB) from error
+        """Make everything committed durable: a checkpoint syncs the WAL, then the file it copies to.
+
+        Raises JournalUnwritable when it could not copy all, JournalCorrupt.
+        """
+        with _translating(self.folder / DB):
+            pages, copied = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+        if not 0 <= pages == copied:
+            raise JournalUnwritable(f"{self.folder / DB}: the checkpoint copied {copied} of {pages} pages")
 
     def close(self) -> None:
         """Close the file, then give up the lock."""
-        self._db.close()
-        os.close(self._lock)
+        try:
+            self._db.close()
+        finally:
+            os.close(self._lock)
 
 
 class JournalTail:
@@ -162,17 +222,26 @@ class JournalTail:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
+        with _translating(folder / DB):
             self._db = _open_connection(folder / DB, apsw.SQLITE_OPEN_READONLY)
-        except apsw.Error as error:
-            raise _translate(error, folder / DB) from error
 
     def rows(self, from_seq: int, through_seq: int, limit: int) -> list[Row]:
-        """At most `limit` whole rows within the seqs; the statement is ended before returning."""
+        """At most `limit` whole rows within the seqs; the statement is ended before returning.
+
+        Rows before a damage are returned; raises JournalCorrupt, JournalUnwritable when it is the first.
+        """
+        found: list[Row] = []
         try:
-            return list(_rows(self._db, self.folder, from_seq, through_seq, limit))
-        except apsw.Error as error:
-            raise _translate(error, self.folder / DB) from error
+            found.extend(_rows(self._db, self.folder, from_seq, through_seq, limit))
+        except (JournalCorrupt, JournalUnwritable):
+            if not found:
+                raise
+        return found
+
+    def last_seq(self) -> int:
+        """The newest committed seq, 0 when there is none. Raises JournalCorrupt, JournalUnwritable."""
+        with _translating(self.folder / DB):
+            return _one(self._db, _LAST_SEQ) or 0
 
     def close(self) -> None:
         """Close the file."""
@@ -182,12 +251,36 @@ class JournalTail:
 def _rows(
     connection: apsw.Connection, folder: Path, from_seq: int, through_seq: int, limit: int
 ) -> Iterator[Row]:
-    for first, last, mark, source, append_ns, crc, frames in connection.execute(
-        _SELECT, (from_seq, through_seq, limit)
-    ):
-        if zlib.crc32(frames) != crc:
-            raise JournalCorrupt(f"{folder / DB}: flush {first}-{last} fails its checksum")
-        yield Row(first, last, mark, source, append_ns, frames)
+    cursor = connection.cursor()
+    try:
+        with _translating(folder / DB):
+            for first, last, mark, source, append_ns, crc, frames in cursor.execute(
+                _SELECT, (from_seq, through_seq, limit)
+            ):
+                if zlib.crc32(frames) != crc:
+                    raise JournalCorrupt(f"{folder / DB}: flush {first}-{last} fails its checksum")
+                yield Row(first, last, mark, source, append_ns, frames)
+    finally:
+        # A statement that is still open, after an error too, would keep the WAL from starting over.
+        cursor.close(True)
+
+
+def _one(connection: apsw.Connection, statement: str, *values: int) -> int | None:
+    """The one integer a statement answers. Read to its end: it must not stay open."""
+    rows = connection.execute(statement, values).fetchall()
+    value = rows[0][0] if rows else None
+    return value if isinstance(value, int) else None
+
+
+def _set_syncs(connection: apsw.Connection) -> None:
+    connection.execute("PRAGMA synchronous=NORMAL")
+    if _one(connection, "PRAGMA synchronous") != 1:
+        raise JournalUnwritable("synchronous=NORMAL was not taken")
+    _one(
+        connection, "PRAGMA checkpoint_fullfsync=1"
+    )  # macOS: what a checkpoint syncs is past the drive's cache
+    _one(connection, "PRAGMA wal_autocheckpoint=0")
+    _one(connection, f"PRAGMA journal_size_limit={WAL_KEEP_BYTES}")
 
 
 def _configure(connection: apsw.Connection) -> None:
@@ -195,12 +288,18 @@ def _configure(connection: apsw.Connection) -> None:
     mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != ("wal",):
         raise JournalUnwritable(f"journal_mode is {mode}, not wal: the file system cannot share memory")
-    connection.execute("PRAGMA synchronous=NORMAL")
-    if connection.execute("PRAGMA synchronous").fetchone() != (1,):
-        raise JournalUnwritable("synchronous=NORMAL was not taken")
-    connection.execute("PRAGMA wal_autocheckpoint=0").fetchone()
+    _set_syncs(connection)
+    connection.execute("PRAGMA temp_store=MEMORY")  # a VACUUM needs no other folder
     for statement in _SCHEMA:
         connection.execute(statement)
+
+
+@contextlib.contextmanager
+def _translating(path: Path) -> Generator[None]:
+    try:
+        yield
+    except apsw.Error as error:
+        raise _translate(error, path) from error
 
 
 def _translate(error: apsw.Error, path: Path) -> JournalCorrupt | JournalUnwritable:

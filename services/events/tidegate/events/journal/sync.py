@@ -1,22 +1,26 @@
 """The one thread that makes commits durable: fdatasync of the open -wal file, outside SQLite's lock."""
 
+import contextlib
 import fcntl
 import mmap
 import os
-import struct
+import queue
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 import apsw
 
-from tidegate.events.journal.store import DB, SYNCED
+from tidegate.events.errors import JournalUnwritable
+from tidegate.events.journal.store import DB, SYNCED, TRIFLE, open_checkpointer
 
-_U64 = struct.Struct("<Q")
+MARK_BYTES = 8
 IDLE_SYNC_S = 0.05
-CHECKPOINT_BYTES = 4 * 1024 * 1024
+LOOK_S = 0.1
+CHECKPOINT_PAGES = 1024
 
 
 def sync_file(handle: int) -> None:
@@ -33,57 +37,65 @@ class SyncedMark:
     def __init__(self, folder: Path) -> None:
         handle = os.open(folder / SYNCED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.ftruncate(handle, _U64.size)
-            self._map = mmap.mmap(handle, _U64.size)
+            os.ftruncate(handle, MARK_BYTES)
+            self._map = mmap.mmap(handle, MARK_BYTES)
         finally:
             os.close(handle)
+        # One aligned load or store of the machine: nobody sees half a mark. `struct` goes byte by byte.
+        self._word = memoryview(self._map).cast("Q")
 
     def read(self) -> int:
         """The mark."""
-        return int(_U64.unpack_from(self._map)[0])
+        return self._word[0]
 
     def write(self, seq: int) -> None:
-        """Publish a new mark; eight aligned bytes are stored at once."""
-        _U64.pack_into(self._map, 0, seq)
+        """Publish a new mark."""
+        self._word[0] = seq
 
     def close(self) -> None:
         """Release the mapping."""
+        self._word.release()
         self._map.close()
 
 
 class Progress(Protocol):
-    """What the loop has committed, read by the sync thread: single words, no lock needed."""
+    """What the loop has committed, read by the sync thread: a single word, no lock needed."""
 
     committed_seq: int
-    written_bytes: int
 
 
 class SyncThread:
     """Syncs on request at once, and idle commits within 50 ms; checkpoints beside the loop.
 
-    `on_synced(seq)` is called from the thread after each sync: everything up to `seq` was committed before
-    that sync began. `on_error` ends the thread's promises.
+    Called from the thread: `on_synced(seq)` after each sync (everything up to `seq` was committed before that
+    sync began), `on_released()` when commits need no longer be held back, `on_error` when no more promises can
+    be made. While `holding`, SQLite's write lock is taken: who commits then blocks until it is free.
     """
 
     def __init__(
         self,
         folder: Path,
         progress: Progress,
+        *,
         on_synced: Callable[[int], None],
-        on_error: Callable[[OSError | apsw.Error], None],
+        on_released: Callable[[], None],
+        on_error: Callable[[Exception], None],
     ) -> None:
         self._progress = progress
         self._on_synced = on_synced
+        self._on_released = on_released
         self._on_error = on_error
         self._mark = SyncedMark(folder)
         self._wal = os.open(folder / (DB + "-wal"), os.O_RDONLY | os.O_CLOEXEC)
-        self._db_path = folder / DB
-        self._wake = threading.Event()
+        self._checkpointer = open_checkpointer(folder / DB)
+        self._wishes: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._urgent = False
         self._stop = False
+        self.holding = False
         self.syncs = 0
         self._synced = 0
-        self._checkpointed_bytes = 0
+        self._checkpoint_at_pages = CHECKPOINT_PAGES
+        self._look_at_s = 0.0
         self._thread = threading.Thread(target=self._run, name="journal-sync", daemon=True)
 
     def start(self) -> None:
@@ -95,28 +107,34 @@ class SyncThread:
         """Ask for a sync now. A wish that is still open covers every commit made before its sync begins."""
         if not self._urgent:
             self._urgent = True
-            self._wake.set()
+            self._wishes.put(None)
+
+    def checkpoint_soon(self) -> None:
+        """Ask for a checkpoint of whatever the WAL holds."""
+        self._checkpoint_at_pages = 1
 
     def close(self) -> None:
         """Sync what was committed, end the thread."""
         self._stop = True
-        self._wake.set()
+        self._wishes.put(None)
         self._thread.join()
+        self._checkpointer.close()
         self._mark.close()
         os.close(self._wal)
 
     def _run(self) -> None:
         try:
             while not self._stop:
-                self._wake.wait(IDLE_SYNC_S)
-                self._wake.clear()
+                with contextlib.suppress(queue.Empty):
+                    self._wishes.get(timeout=IDLE_SYNC_S)
                 if self._urgent or self._progress.committed_seq > self._synced:
                     self._urgent = False
                     self._sync()
-                    if self._progress.written_bytes - self._checkpointed_bytes > CHECKPOINT_BYTES:
-                        self._checkpoint()
+                if time.monotonic() >= self._look_at_s:
+                    self._look_at_s = time.monotonic() + LOOK_S
+                    self._checkpoint()
             self._sync()
-        except (OSError, apsw.Error) as error:
+        except Exception as error:  # noqa: BLE001 - whatever ended the thread, nobody may wait for it for ever
             self._on_error(error)
 
     def _sync(self) -> None:
@@ -128,15 +146,37 @@ class SyncThread:
         self._on_synced(seq)
 
     def _checkpoint(self) -> None:
-        # A second connection, because the loop's one would sync in the loop. It restarts the WAL only when
-        # nobody reads; otherwise the next round does.
-        written_bytes = self._progress.written_bytes
-        connection = apsw.Connection(str(self._db_path))
+        """Copy a long WAL to the file and start it over, or it would grow for ever."""
         try:
-            connection.set_busy_timeout(0)
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            self._checkpointed_bytes = written_bytes
+            pages, _ = self._copy(apsw.SQLITE_CHECKPOINT_NOOP)
+            if pages < self._checkpoint_at_pages:
+                return
+            pages, copied = self._copy(apsw.SQLITE_CHECKPOINT_PASSIVE)  # most of it, beside the commits
+            self._checkpoint_at_pages = pages + CHECKPOINT_PAGES
+            if pages - copied < CHECKPOINT_PAGES:
+                self._start_over()
+        except apsw.BusyError:
+            pass  # a reader stands in the way; later rounds go on from here
         except (apsw.FullError, apsw.IOError):
             pass  # no room to copy to: everything is still in the WAL, whose syncs tell of their own faults
+
+    def _start_over(self) -> None:
+        # Under a steady load a commit is always ahead of the copy, so the rest is copied with commits held
+        # back. The trifle is the write that starts the WAL over: it syncs the new header here, not in the loop.
+        self.holding = True
+        try:
+            pages, copied = self._copy(apsw.SQLITE_CHECKPOINT_FULL)
+            if pages == copied:
+                self._checkpointer.execute(TRIFLE)
+                self._checkpoint_at_pages = CHECKPOINT_PAGES
         finally:
-            connection.close()
+            self.holding = False
+            self._on_released()
+
+    def _copy(self, mode: int) -> tuple[int, int]:
+        pages, copied = self._checkpointer.wal_checkpoint(mode=mode)
+        if pages < 0:
+            raise JournalUnwritable(
+                "a checkpoint did nothing: SQLite takes the journal for a file without WAL"
+            )
+        return pages, copied
