@@ -1,10 +1,11 @@
 """The one writer of `control.v1`: config publishing and kill-switches, each an event with its actor."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tidegate.events import codec
 from tidegate.events.clock import Clock
-from tidegate.events.config import Routing
+from tidegate.events.config import Routing, Target
 from tidegate.events.control import ConfigPublished, TargetDisabled, TargetEnabled
 from tidegate.events.envelope import Draft
 from tidegate.events.ids import IdSource
@@ -42,6 +43,11 @@ class Control:
         """Digest of the newest published config."""
         published = await published_configs(self._log)
         return published[-1].digest if published else None
+
+    async def newest_targets(self) -> Sequence[Target]:
+        """Targets of the newest published config, which may be newer than the file this process has read."""
+        published = await published_configs(self._log)
+        return published[-1].routing.targets if published else ()
 
     async def switch(self, target: TargetId, *, disabled: bool, actor: str, reason: str) -> None:
         """Disable or enable a target everywhere. Raises Unavailable."""

@@ -1,6 +1,8 @@
 """The kill-switch that works while the log is down: on each gateway's own socket, recorded, replayed later."""
 
 import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tidegate.runtime.telemetry import logger
 SUFFIX = ".switch"
 MAX_REQUEST_BYTES = 65_536
 TIMEOUT_S = 2.0
+HOLD_EVERY_S = 0.2
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +26,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool
     actor: str
     reason: str = ""
+
+
+def _state(disabled: bool) -> str:
+    return "disabled" if disabled else "enabled"
 
 
 def folder_of(machine: Machine) -> Path:
@@ -39,15 +46,30 @@ class LocalSwitch:
         self._follower = follower
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Serve until cancelled, and keep recorded orders in force until they are in the log.
+
+        The first step, before anything is awaited, puts those in force that were given before this process
+        began. Later ones overtake what the log still says of a target.
+        """
+        self._hold(waiting(self._machine))
         await asyncio.to_thread(self._path.unlink, missing_ok=True)
         server = await asyncio.start_unix_server(self._answer, path=str(self._path))
         try:
             await asyncio.to_thread(self._path.chmod, 0o600)
-            await server.serve_forever()
+            while True:
+                await asyncio.sleep(HOLD_EVERY_S)
+                self._hold(await asyncio.to_thread(waiting, self._machine))
         finally:
             server.close()
             self._path.unlink(missing_ok=True)
+
+    def _hold(self, recorded: Iterable[tuple[Path, Order]]) -> None:
+        view = self._follower.view
+        known = {target.id for target in view.routing.targets}
+        for target, disabled in {order.target: order.disabled for _, order in recorded}.items():
+            if target in known and view.switches.get(target, False) is not disabled:
+                self._follower.switch(target, disabled=disabled)
+                logger().warning("recorded switch in force", target=target, state=_state(disabled))
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         answer: dict[str, Any] = {"ok": True}
@@ -57,9 +79,9 @@ class LocalSwitch:
             known = {target.id for target in self._follower.view.routing.targets}
             if order.target in known:
                 self._follower.switch(order.target, disabled=order.disabled)
-                logger().warning("local switch", target=order.target, state=str(order.disabled))
+                logger().warning("local switch", target=order.target, state=_state(order.disabled))
             else:
-                answer = {"ok": False, "error": f"there is no target {order.target}"}
+                answer = {"ok": False, "refused": True, "error": f"there is no target {order.target}"}
         except (msgspec.DecodeError, TimeoutError) as error:
             answer = {"ok": False, "error": str(error)}
         writer.write(msgspec.json.encode(answer))
@@ -68,7 +90,9 @@ class LocalSwitch:
 
 
 async def throw(machine: Machine, order: Order) -> dict[str, dict[str, Any]]:
-    """Give the order to every running gateway of this machine, then leave it for the log. Answers by slot."""
+    """Give the order to every running gateway of this machine, then leave it for the log, and for gateways that
+    start meanwhile. Answers by slot. An order for a target that no gateway knows is not left: it was a slip.
+    """
     answers: dict[str, dict[str, Any]] = {}
     for path in sorted(await asyncio.to_thread(lambda: list(machine.run_dir.glob(f"*{SUFFIX}")))):
         try:
@@ -80,7 +104,9 @@ async def throw(machine: Machine, order: Order) -> dict[str, dict[str, Any]]:
                 writer.close()
         except (OSError, TimeoutError, msgspec.DecodeError) as error:
             answers[path.stem] = {"ok": False, "error": type(error).__name__}
-    await asyncio.to_thread(_record, machine, order)
+    refused = [said.get("refused", False) for said in answers.values()]
+    if not refused or not all(refused):
+        await asyncio.to_thread(_record, machine, order)
     return answers
 
 
@@ -93,11 +119,15 @@ def _record(machine: Machine, order: Order) -> None:
 
 
 def waiting(machine: Machine) -> list[tuple[Path, Order]]:
-    """Orders that are not in the log yet, oldest first."""
+    """Orders that are not in the log yet, oldest first. A file that is none is set aside and named, once."""
     found: list[tuple[Path, Order]] = []
     for path in sorted(folder_of(machine).glob("*.json")):
         try:
             found.append((path, msgspec.json.decode(path.read_bytes(), type=Order)))
+        except FileNotFoundError:
+            continue  # it has just gone into the log
         except (OSError, msgspec.DecodeError):
-            logger().error("a recorded switch cannot be read", path=path.name)
+            with suppress(OSError):
+                path.replace(path.with_suffix(".unreadable"))
+                logger().error("a recorded switch cannot be read", path=str(path))
     return found

@@ -2,6 +2,7 @@
 
 import asyncio
 import getpass
+import os
 from typing import Annotated, Any
 
 import httpx
@@ -69,20 +70,29 @@ def _switch(target: str, config: Any, reason: str, *, disabled: bool, local: boo
     from tidegate.runtime.local_switch import Order, throw
 
     machine, _ = machine_of(config)
-    if target not in {known.id for known in machine.settings.targets}:
-        fail(f"there is no target {target} in this config")
     if local:
-        order = Order(target=TargetId(target), disabled=disabled, actor=getpass.getuser(), reason=reason)
+        order = Order(target=TargetId(target), disabled=disabled, actor=_actor(), reason=reason)
         answer: Any = asyncio.run(throw(machine, order))
-        failed = [slot for slot, said in answer.items() if not said["ok"]]
-        if failed or not answer:
-            fail(f"not every gateway took it: {answer or 'none is running here'}", FINDING)
+        if not answer:
+            fail("no gateway is running here: those that start will take it", FINDING)
+        failed = {slot: said.get("error") for slot, said in answer.items() if not said["ok"]}
+        if failed:
+            said = ", ".join(f"{slot} ({why})" for slot, why in failed.items())
+            fail(f"not every gateway took it: {said}", FINDING)
     else:
         answer = _through_admin(machine, target, "disable" if disabled else "enable", reason)
     if json:
         print_json(answer)
     else:
         say(f"{target} is {'disabled' if disabled else 'enabled'}")
+
+
+def _actor() -> str:
+    """Who is at the keyboard; a container's user may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
 
 
 def _through_admin(machine: Any, target: str, action: str, reason: str) -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hmac
+import os
 import secrets
 import socket
 from pathlib import Path
@@ -25,18 +26,38 @@ from tidegate.runtime.sockets import bound
 from tidegate.runtime.telemetry import logger
 
 PUBLISH_RETRY_S = 1.0
+MIN_TOKEN_CHARS = 16
 
 
 def admin_token(machine: Machine) -> str:
-    """The admin credential: the configured secret, else one made at first start in `admin.token`."""
+    """The admin credential: the configured secret, else one made at first start in `admin.token`.
+
+    Raises ConfigInvalid when it is too short to be one: an empty file must not open the admin listener.
+    """
     reference = machine.settings.admin.token
     if reference is not None:
-        return resolve_secret(reference, machine.env, "admin token")
-    path = machine.data_dir / "admin.token"
-    if not path.exists():
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_urlsafe(32))
-    return path.read_text().strip()
+        token, where = resolve_secret(reference, machine.env, "admin token"), reference
+    else:
+        path = machine.data_dir / "admin.token"
+        if not path.exists():
+            _make_token(path)
+        token, where = path.read_text().strip(), f"{path}: delete the file, and admin makes a new one"
+    if len(token) < MIN_TOKEN_CHARS:
+        raise ConfigInvalid([f"admin token: fewer than {MIN_TOKEN_CHARS} characters behind {where}"])
+    return token
+
+
+def _make_token(path: Path) -> None:
+    """Whole or not at all, and never over another: whoever is first has made it."""
+    aside = path.with_name(f"{path.name}.{os.getpid()}")
+    aside.unlink(missing_ok=True)
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secrets.token_urlsafe(32))
+        file.flush()
+        os.fsync(file.fileno())
+    with contextlib.suppress(FileExistsError):
+        path.hardlink_to(aside)
+    aside.unlink()
 
 
 class AdminRole:
@@ -158,9 +179,10 @@ def _add_actions(app: FastAPI, machine: Machine, control: Control, config: Path,
     async def switch(target: str, action: str, actor: str = actor_of, reason: str = "") -> dict[str, str]:
         if action not in {"enable", "disable"}:
             raise HTTPException(404, "enable or disable")
-        if target not in {known.id for known in machine.settings.targets}:
-            raise HTTPException(404, f"there is no target {target}")
         try:
+            known = {known.id for known in (*machine.settings.targets, *await control.newest_targets())}
+            if target not in known:
+                raise HTTPException(404, f"there is no target {target}")
             await control.switch(TargetId(target), disabled=action == "disable", actor=actor, reason=reason)
         except TidegateError as error:
             raise HTTPException(503, error.code) from error
