@@ -59,7 +59,7 @@ async def ingest(requests: int, candidates: int, folder: Path) -> tuple[dict[str
 async def questions(store: Store, rounds: int = 7) -> dict[str, float]:
     """Median milliseconds of named queries."""
     guard = SqlGuard()
-    engine = QueryEngine(store.cursors, Limits(), guard)
+    engine = QueryEngine(store.source, Limits(), guard)
     taken: dict[str, float] = {}
     for name in QUERIES:
         query, times = catalog()[name], []

@@ -97,7 +97,8 @@ def test_the_bounds_are_the_defaults() -> None:
         "time of a query": f"{limits.query_timeout_s:g} s",
         "rows of an answer": str(limits.query_rows),
         "size of an answer": f"{limits.query_answer_bytes} bytes",
-        "memory of a query": f"{limits.query_memory_mb} MB",
+        "one sort or hash table of a query": f"{limits.query_memory_mb} MB",
+        "memory of a query's process, beyond the projector's own": f"{limits.query_process_mb} MB",
         "queries at once": str(limits.query_slots),
         "wait for a position": f"{limits.position_wait_s:g} s",
     }

@@ -23,7 +23,6 @@ from tidegate.projections.store import Store
 LIMITS = Limits(
     memory_mb=128,
     temp_mb=64,
-    threads=1,
     query_slots=2,
     query_memory_mb=48,
     query_timeout_s=20,

@@ -151,7 +151,7 @@ class Projector:
             alarm=self._alarm,
             pace=self._pace,
         )
-        engine = QueryEngine(opened.store.cursors, self._limits, self._guard)
+        engine = QueryEngine(opened.store.source, self._limits, self._guard)
         return _Live(opened, engine, progress, runner)
 
     async def _follow(self, live: _Live, stop: asyncio.Event) -> None:

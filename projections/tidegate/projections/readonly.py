@@ -3,15 +3,16 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Lock
 
 import duckdb
 
 from tidegate.projections.ddl import schema_digest
 from tidegate.projections.errors import StoreTaken, StoreUnusable
 from tidegate.projections.limits import Limits
-from tidegate.projections.query import QueryEngine
+from tidegate.projections.query import QueryEngine, Source
 from tidegate.projections.sqlguard import SqlGuard
-from tidegate.projections.store import engine_config, query_cursors
+from tidegate.projections.store import engine_config
 
 
 @asynccontextmanager
@@ -27,7 +28,7 @@ async def open_read_only(path: Path, limits: Limits | None = None) -> AsyncGener
     guard = SqlGuard()
     try:
         _check_schema(connection, path)
-        engine = QueryEngine(query_cursors(connection, bounds), bounds, guard)
+        engine = QueryEngine(Source(connection, path, Lock()), bounds, guard)
         try:
             yield engine
         finally:

@@ -69,9 +69,16 @@ class SqlGuard:
 
     def __init__(self) -> None:
         self._parser = duckdb.connect(
-            ":memory:", config={"enable_external_access": False, "threads": 1, "lock_configuration": True}
+            ":memory:",
+            config={
+                "enable_external_access": False,
+                "threads": 1,
+                "async_threads": 0,
+                "lock_configuration": True,
+            },
         )
-        self._lock = Lock()
+        self.alone = Lock()
+        """Held by whoever works in the parser's database, and while this process forks."""
 
     def check(self, sql: str) -> None:
         """Return when `sql` is exactly one SELECT over the read model. Raises SqlRefused."""
@@ -93,7 +100,7 @@ class SqlGuard:
 
     def _parse(self, sql: str) -> list[Node]:
         try:
-            with self._lock:
+            with self.alone:
                 row = self._parser.execute(_PARSE, [sql]).fetchone()
         except (duckdb.Error, UnicodeError) as error:
             raise SqlRefused(f"the query cannot be parsed: {error}") from error

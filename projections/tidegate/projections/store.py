@@ -1,9 +1,11 @@
 """The one DuckDB writer: opens the file, locks its settings, applies batches, one transaction each."""
 
+import shutil
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 import duckdb
 
@@ -12,6 +14,7 @@ from tidegate.projections.batch import MarkRow, Part
 from tidegate.projections.ddl import schema_digest, schema_sql
 from tidegate.projections.errors import StoreTaken, StoreUnusable
 from tidegate.projections.limits import Limits
+from tidegate.projections.query import SPILL, Source
 from tidegate.projections.rows import Row
 from tidegate.projections.tables import TABLES, TOPICS
 
@@ -40,12 +43,16 @@ _FORGET_MARKS = "DELETE FROM marks WHERE topic = $1 AND log_partition = $2 AND l
 
 
 def engine_config(limits: Limits) -> Config:
-    """Settings of a database that only ever touches its own file."""
+    """Settings of a database that only ever touches its own file.
+
+    One thread: queries run in forks of this process, and threads do not come along. It is our own SQL that runs
+    here; each fork sets what a query may use, closes external access and locks the settings.
+    """
     return {
         "memory_limit": f"{limits.memory_mb}MB",
-        "max_temp_directory_size": f"{limits.temp_mb}MB",
-        "threads": limits.threads,
-        "enable_external_access": False,
+        "temp_directory": "",
+        "threads": 1,
+        "async_threads": 0,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
         "allow_community_extensions": False,
@@ -53,30 +60,13 @@ def engine_config(limits: Limits) -> Config:
     }
 
 
-def query_cursors(
-    connection: duckdb.DuckDBPyConnection, limits: Limits
-) -> tuple[duckdb.DuckDBPyConnection, ...]:
-    """One cursor per query slot with its own bounds, then every setting is locked, for all of them."""
-    cursors = tuple(connection.cursor() for _ in range(limits.query_slots))
-    for cursor in cursors:
-        cursor.execute(f"SET max_execution_time = {int(limits.query_timeout_s * 1_000)}")
-        cursor.execute(f"SET operator_memory_limit = '{int(limits.query_memory_mb)}MB'")
-    connection.execute("SET lock_configuration = true")
-    return cursors
-
-
 class Store:
-    """An open read model. `apply` is for one thread at a time; the cursors are for others."""
+    """An open read model. One thread at a time works in it: queries run in forks of it (`source`)."""
 
-    def __init__(
-        self,
-        path: Path,
-        connection: duckdb.DuckDBPyConnection,
-        cursors: tuple[duckdb.DuckDBPyConnection, ...],
-    ) -> None:
+    def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self.connection = connection
-        self.cursors = cursors
+        self.source = Source(connection, path, Lock())
         self._appenders = {table.name: connection.appender(table.name) for table in TABLES}
 
     @classmethod
@@ -91,9 +81,11 @@ class Store:
             if "Could not set lock" in str(error):
                 raise StoreTaken(f"{path} is open in another process") from error
             raise StoreUnusable(f"{path} cannot be opened: {error}") from error
+        for left_behind in path.parent.glob(f"{path.name}{SPILL}*"):  # of a process that was killed
+            shutil.rmtree(left_behind, ignore_errors=True)
         try:
             _adopt_schema(connection, path)
-            return cls(path, connection, query_cursors(connection, limits))
+            return cls(path, connection)
         except duckdb.Error as error:
             connection.close()
             raise StoreUnusable(f"{path} cannot be read: {error}") from error
@@ -103,14 +95,18 @@ class Store:
 
     def positions(self) -> dict[TopicPartition, int]:
         """Next offset to read, for every folded partition."""
-        rows = self.connection.execute("SELECT topic, log_partition, next_offset FROM positions").fetchall()
+        with self.source.alone:
+            rows = self.connection.execute(
+                "SELECT topic, log_partition, next_offset FROM positions"
+            ).fetchall()
         return {TopicPartition(topic, partition): position for topic, partition, position in rows}
 
     def marks(self) -> list[MarkRow]:
         """Every kept mark."""
-        rows = self.connection.execute(
-            "SELECT topic, log_partition, source, last_seq, closed_ns FROM marks"
-        ).fetchall()
+        with self.source.alone:
+            rows = self.connection.execute(
+                "SELECT topic, log_partition, source, last_seq, closed_ns FROM marks"
+            ).fetchall()
         return [MarkRow(*row) for row in rows]
 
     def apply(self, parts: Sequence[Part]) -> None:
@@ -122,6 +118,10 @@ class Store:
         for part in parts:
             for table, added in part.rows.items():
                 rows[table] += added
+        with self.source.alone:
+            self._apply(parts, rows)
+
+    def _apply(self, parts: Sequence[Part], rows: Mapping[str, list[Row]]) -> None:
         self.connection.execute("BEGIN TRANSACTION")
         try:
             for table, added in rows.items():
@@ -155,8 +155,6 @@ class Store:
 
     def close(self) -> None:
         """Checkpoint and close; no query may run any more (`QueryEngine.close`)."""
-        for cursor in self.cursors:
-            cursor.close()
         self._appenders.clear()
         self.connection.close()
 

@@ -1,7 +1,11 @@
 """Queries beside ingest: bounds, exact values, cancellation."""
 
 import asyncio
+import fcntl
+import os
+import resource
 import sys
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +17,9 @@ import pytest
 from support.history import History
 from support.read_model import LIMITS, filled, rows_in
 from tidegate.events.errors import Unavailable
+from tidegate.events.log.port import TopicPartition
+from tidegate.events.topics import REQUESTS
+from tidegate.projections.batch import Part
 from tidegate.projections.errors import (
     QueryTimeout,
     QueryTooLarge,
@@ -35,7 +42,7 @@ HEAVY = "SELECT count(*) FROM range(10000000) AS a, range(10000000) AS b WHERE a
 @asynccontextmanager
 async def engine(folder: Path, limits: Limits = LIMITS) -> AsyncGenerator[QueryEngine]:
     store, guard = Store.open(folder / "m.duckdb", limits), SqlGuard()
-    queries = QueryEngine(store.cursors, limits, guard)
+    queries = QueryEngine(store.source, limits, guard)
     try:
         yield queries
     finally:
@@ -123,6 +130,128 @@ async def test_a_query_over_its_memory_is_refused_and_others_go_on(tmp_path: Pat
         assert rows_in(await queries.query("SELECT 1")) == [[1]]
 
 
+def doubled(step: str, times: int, seed: str = "'x'") -> str:
+    """A value grown step by step, each step over a subquery of the one before."""
+    sql = f"SELECT {seed} AS x"
+    for _ in range(times):
+        sql = f"SELECT {step} AS x FROM ({sql})"
+    return sql
+
+
+DOUBLE_X = "replace(x, 'x', 'xx')"
+DOUBLE_ALL = "regexp_replace(x, '(.*)', '\\1\\1')"
+ATTACKS = {
+    "text joined to itself": f"SELECT length(x) FROM ({doubled('x || x', 33)})",
+    "text joined in many rows": f"SELECT sum(length(x || range)) FROM ({doubled('x || x', 20)}), range(5000)",
+    "text replaced by more": f"SELECT length(x) FROM ({doubled(DOUBLE_X, 33)})",
+    "text replaced by a pattern": f"SELECT length(x) FROM ({doubled(DOUBLE_ALL, 33)})",
+    "lists": f"SELECT len(x) FROM ({doubled('list_concat(x, x)', 33, '[1]')})",
+    "nested values": doubled("{'a': x, 'b': x}", 28),
+    "an aggregate of text": "SELECT length(string_agg(range::VARCHAR, ',')) FROM range(300000000)",
+    "an aggregate of a list": "SELECT len(list(range)) FROM range(300000000)",
+    "a recursion": "WITH RECURSIVE r(x) AS (SELECT 'x' UNION ALL SELECT x || x FROM r WHERE length(x) < 10000000000)"
+    " SELECT max(length(x)) FROM r",
+    "a slow pattern": f"SELECT regexp_replace(x, '(x|xx)*y', 'z', 'g') FROM ({doubled('x || x', 22)}), range(2000)",
+    "a slow function": f"SELECT levenshtein(x, x || 'y') FROM ({doubled('x || x', 17)})",
+    "a large product": HEAVY,
+}
+ATTACK_S = 1.0
+PROCESS_MB = 128
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_whatever_a_query_does_its_memory_and_time_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if sys.platform != "linux":
+        pytest.skip("only Linux holds a process to an address space")
+    peaks: list[int] = []
+
+    def waited(pid: int, options: int) -> tuple[int, int]:
+        pid, status, usage = os.wait4(pid, options)
+        peaks.append(usage.ru_maxrss * 1_024)
+        return pid, status
+
+    monkeypatch.setattr(os, "waitpid", waited)
+    own_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024
+    limits = msgspec.structs.replace(LIMITS, query_process_mb=PROCESS_MB)
+    async with engine(tmp_path, limits) as queries:
+        began = time.monotonic()
+        with pytest.raises((QueryTimeout, QueryTooLarge)):
+            await queries.query(ATTACKS[name], timeout_s=ATTACK_S)
+        took_s = time.monotonic() - began
+        assert rows_in(await queries.query("SELECT 1")) == [[1]]
+    assert max(peaks) < own_bytes + PROCESS_MB * 1_000_000
+    # Fifteen seconds of a busy machine; what it bounds ran for 36 s and for ever.
+    assert took_s < ATTACK_S + 15
+
+
+async def test_a_query_larger_than_its_memory_spills_and_leaves_no_file(tmp_path: Path) -> None:
+    async with engine(tmp_path, msgspec.structs.replace(LIMITS, temp_mb=512)) as queries:
+        many = "SELECT x FROM (SELECT hash(range) AS x FROM range(5000000)) ORDER BY x LIMIT 1 OFFSET 4999999"
+        assert len(rows_in(await queries.query(many))) == 1
+        assert [list(spills.iterdir()) for spills in tmp_path.glob("*.spill-*")] == [[]]
+    assert not list(tmp_path.glob("*.spill-*"))
+
+
+async def test_a_querys_process_holds_no_lock_and_no_socket_of_ours(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    async with engine(tmp_path) as queries:
+        with lock.open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            hog = asyncio.ensure_future(queries.query(HEAVY))
+            pids = [await forked(queries)]
+        with lock.open("w") as again:  # a file that a fork still has open would stay locked
+            fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        hog.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await hog
+        async with asyncio.timeout(10):
+            while any(Path(f"/proc/{pid}").exists() for pid in pids):
+                await asyncio.sleep(0.01)
+
+
+async def test_a_querys_process_ends_by_itself_when_nobody_is_left_to_end_it(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, os, pathlib, sys, threading\n"
+        "from tidegate.projections.limits import Limits\n"
+        "from tidegate.projections.readonly import open_read_only\n"
+        "async def main():\n"
+        "    limits = Limits(query_timeout_s=1.0)\n"
+        f"    async with open_read_only(pathlib.Path({str(tmp_path / 'm.duckdb')!r}), limits) as queries:\n"
+        f"        asking = asyncio.ensure_future(queries.query({HEAVY!r}))\n"
+        "        while not (pids := [c._pid for c in queries._running if c._pid]):\n"
+        "            await asyncio.sleep(0.01)\n"
+        "        print(pids[0], flush=True)\n"
+        "        await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    Store.open(tmp_path / "m.duckdb", LIMITS).close()
+    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE)
+    assert owner.stdout is not None
+    pid = int(await owner.stdout.readline())
+    owner.kill()
+    await owner.wait()
+    async with asyncio.timeout(20):
+        while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text():
+            await asyncio.sleep(0.05)
+    Store.open(tmp_path / "m.duckdb", LIMITS).close()
+    assert not list(tmp_path.glob("*.spill-*")), "what a killed process spilled is removed at the next start"
+
+
+async def forked(queries: QueryEngine) -> int:
+    """Pid of the one running query, once its process has closed what is not its own."""
+    async with asyncio.timeout(10):
+        while True:
+            for child in queries._running:
+                pid = child._pid
+                if pid and not any(
+                    "lock" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()
+                ):
+                    return pid
+            await asyncio.sleep(0.01)
+
+
 async def test_an_answer_over_its_size_is_refused(tmp_path: Path) -> None:
     limits = msgspec.structs.replace(LIMITS, query_answer_bytes=10_000)
     async with engine(tmp_path, limits) as queries:
@@ -159,12 +288,39 @@ async def test_even_a_write_that_passed_the_guard_would_find_a_read_only_transac
             pass
 
     store = Store.open(tmp_path / "m.duckdb", LIMITS)
-    queries = QueryEngine(store.cursors, LIMITS, Blind())
+    queries = QueryEngine(store.source, LIMITS, Blind())
     with pytest.raises(SqlFailed, match="read-only"):
         await queries.query("WITH a AS (DELETE FROM positions RETURNING *) SELECT * FROM a")
     assert len(store.positions()) == 48
     queries.close()
     store.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET memory_limit = '9GB'",
+        "SET enable_external_access = true",
+        "SET temp_directory = '/tmp'",
+        "SELECT * FROM read_text('/etc/hostname')",
+        "SELECT * FROM sources",
+    ],
+)
+async def test_behind_the_guard_settings_are_locked_and_nothing_outside_can_be_read(
+    tmp_path: Path, statement: str
+) -> None:
+    class Blind(SqlGuard):
+        def check(self, sql: str) -> None:
+            pass
+
+    sources = [(1,)]  # what a replacement scan would find
+    store = Store.open(tmp_path / "m.duckdb", LIMITS)
+    queries = QueryEngine(store.source, LIMITS, Blind())
+    with pytest.raises(SqlFailed):
+        await queries.query(statement)
+    queries.close()
+    store.close()
+    assert sources
 
 
 async def test_closing_stops_running_queries_and_says_why(tmp_path: Path) -> None:
@@ -180,11 +336,13 @@ async def test_closing_stops_running_queries_and_says_why(tmp_path: Path) -> Non
 
 async def test_queries_see_whole_commits_while_ingest_goes_on(tmp_path: Path) -> None:
     store, guard = Store.open(tmp_path / "m.duckdb", LIMITS), SqlGuard()
-    queries = QueryEngine(store.cursors, LIMITS, guard)
-    insert = "INSERT INTO r_control (log_offset) SELECT unnest([1, 2, 3])"
-    for _ in range(20):
-        writing = asyncio.ensure_future(asyncio.to_thread(store.connection.execute, insert))
-        seen = rows_in(await queries.query("SELECT count(*) % 3 FROM r_control"))
+    queries = QueryEngine(store.source, LIMITS, guard)
+    row: tuple[object, ...] = (4, 9, "e", 1, "gw", "t", "r", "s", "k", None, "code", 404, None)
+    where = TopicPartition(REQUESTS.name, 4)
+    for number in range(20):
+        part = Part(where=where, position=number, rows={"r_refusals": [row] * 3})
+        writing = asyncio.ensure_future(asyncio.to_thread(store.apply, [part]))
+        seen = rows_in(await queries.query("SELECT count(*) % 3 FROM r_refusals"))
         await writing
         assert seen == [[0]]
     queries.close()

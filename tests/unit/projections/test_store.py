@@ -83,7 +83,7 @@ def test_a_second_process_is_told_that_the_store_is_taken(tmp_path: Path) -> Non
         "import sys, pathlib\n"
         "from tidegate.projections.limits import Limits\n"
         "from tidegate.projections.recovery import open_or_start_over\n"
-        f"opened = open_or_start_over(pathlib.Path({str(path)!r}), Limits(threads=1))\n"
+        f"opened = open_or_start_over(pathlib.Path({str(path)!r}), Limits())\n"
         "print('open', flush=True)\n"
         "sys.stdin.read()\n"
     )
@@ -142,17 +142,3 @@ def test_a_sound_file_is_simply_opened(tmp_path: Path) -> None:
 def test_a_folder_that_is_missing_is_named_not_repaired(tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable, match="nowhere is no folder"):
         open_or_start_over(tmp_path / "nowhere" / "m.duckdb", LIMITS)
-
-
-def test_settings_cannot_be_changed_once_the_store_is_open(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "m.duckdb", LIMITS)
-    for connection in (store.connection, *store.cursors):
-        for statement in ("SET memory_limit = '9GB'", "SET enable_external_access = true"):
-            with pytest.raises(duckdb.Error):
-                connection.execute(statement)
-    with pytest.raises(duckdb.Error):
-        store.connection.execute("SELECT * FROM read_text('/etc/hostname')")
-    local = [(1,)]  # noqa: F841 - what a replacement scan would find
-    with pytest.raises(duckdb.Error):
-        store.connection.execute("SELECT * FROM local")
-    store.close()

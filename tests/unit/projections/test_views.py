@@ -288,6 +288,27 @@ async def test_periods_of_two_gateways_that_overlap_are_one_and_the_next_period_
     assert asked(tmp_path / "m.duckdb", "SELECT used, settled_units FROM v_windows") == [(15, 15)]
 
 
+async def test_a_window_taken_out_of_the_config_is_believed_no_more(tmp_path: Path) -> None:
+    made = Ledger()
+    for version, names in ((1, ("5h", "week")), (2, ("5h",)), (3, ())):
+        snapshot = RateSnapshot(
+            subject=pool_subject(PoolId("p" if version < 3 else "q")),
+            version=version,
+            at_ns=version,
+            config="c",
+            evidence=0,
+            pool=PoolBelief(
+                windows=tuple(
+                    WindowBelief(window=WindowId(name), period_start_ns=0, resets_at_ns=None, used=0, limit=9)
+                    for name in names
+                )
+            ),
+        )
+        made.write(SNAPSHOTS, "p", snapshot.subject, snapshot, slot="est")
+    await filled(tmp_path / "m.duckdb", made)
+    assert asked(tmp_path / "m.duckdb", "SELECT pool, window_id, version FROM v_windows") == [("p", "5h", 2)]
+
+
 async def test_quota_is_what_was_said_last_not_a_mixture(tmp_path: Path) -> None:
     made = Ledger()
     for remaining in (5, None):

@@ -246,15 +246,18 @@ SELECT
 FROM r_failures AS f
 LEFT JOIN r_outcomes AS o ON o.request = f.request;
 
--- What is believed now of each quota window, beside the units settled in that period. Two gateways may name
--- different starts of a period that began with its first request: what overlaps the period counts.
+-- What is believed now of each quota window, beside the units settled in that period: the windows of the pool's
+-- newest snapshot, so that one taken out of the config is gone. Two gateways may name different starts of a period that began with its first request: what overlaps the period counts.
 CREATE VIEW v_windows AS
 WITH believed AS (
     SELECT w.*
     FROM r_windows AS w
     JOIN (
-        SELECT pool, window_id, max(version) AS version FROM r_windows GROUP BY pool, window_id
-    ) AS newest USING (pool, window_id, version)
+        SELECT subject_id AS pool, max(version) AS version
+        FROM r_snapshots
+        WHERE kind = 'pool'
+        GROUP BY subject_id
+    ) AS newest USING (pool, version)
 ),
 settled AS (
     SELECT b.pool, b.window_id, sum(u.units) AS units
