@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 from support.audit import check_nothing_is_lost, check_settlements, read_book
 from support.fleet import ROLES, Fleet, Process, until
+from support.rig import UPSTREAM_KEY
 from support.traffic import Asked, Traffic
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -67,6 +69,33 @@ class Served(Fleet):
             lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.values()),
             lambda: f"roles to end: {[role for role, pid in pids.items() if Path(f'/proc/{pid}').exists()]}",
         )
+
+
+async def test_a_second_serve_on_the_same_folder_is_refused_and_the_first_is_not_touched(
+    tmp_path: Path,
+) -> None:
+    async with Served(tmp_path) as fleet:
+        await fleet.up()
+        state = fleet.machine.run_dir / "serve.json"
+        before, pids = state.read_bytes(), fleet.pids()
+        second = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tidegate.runtime",
+            "serve",
+            "--config",
+            fleet.config,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "SIM_KEY": UPSTREAM_KEY},
+        )
+        out, err = await second.communicate()
+        assert (second.returncode, out) == (2, b"")
+        assert f"runs on {fleet.machine.data_dir}" in err.decode()
+        assert (state.read_bytes(), fleet.pids()) == (before, pids)
+        fleet.serve.signal(signal.SIGTERM)
+        assert await fleet.serve.ended() == 0
+        assert not state.exists()
 
 
 async def test_each_role_that_is_killed_is_started_again_and_requests_go_on(tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 """`tidegate serve`: binds sockets once, starts one process per role, restarts what dies, ends in order."""
 
 import asyncio
+import fcntl
 import os
 import socket
 import sys
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 from tidegate.events.config import GatewaySettings
+from tidegate.events.errors import Refused
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import Stopping
 from tidegate.runtime.sockets import bound
@@ -25,6 +28,12 @@ STOP_GRACE_S = 40.0
 def stop_grace_s(role: str, gateway: GatewaySettings) -> float:
     """How long a role may take to end after TERM before it is killed, seconds."""
     return STOP_GRACE_S + (gateway.drain_delay_s + gateway.drain_grace_s if role == "gateway" else 0.0)
+
+
+class AlreadyServed(Refused):
+    """Another process serves from this data folder; the message names it."""
+
+    code = "already_served"
 
 
 class ChildSpec(msgspec.Struct, frozen=True):
@@ -117,12 +126,17 @@ class Supervisor:
         self._config = config
         self.children: list[Child] = []
         self._sockets: list[socket.socket] = []
+        self._taken: IO[bytes] | None = None
         self.tenant_port = 0
         self.admin_port = 0
 
     def bind(self) -> None:
-        """Bind the tenant and the admin listener. Raises CannotListen naming the address."""
+        """Take the data folder for this process, then bind the tenant and the admin listener.
+
+        Raises AlreadyServed naming the folder, CannotListen naming the address.
+        """
         settings = self._machine.settings
+        self._taken = _take(self._machine.data_dir)
         tenant = bound(settings.gateway.host, settings.gateway.port)
         admin = bound(settings.admin.host, settings.admin.port)
         self._sockets = [tenant, admin]
@@ -146,13 +160,16 @@ class Supervisor:
             specs.append(ChildSpec("gateway", slot, arguments, (tenant.fileno(),)))
         self.children = [Child(spec, self._config, read_fd) for spec in specs]
         self._write_state()
-        async with asyncio.TaskGroup() as tasks:
-            for child in self.children:
-                tasks.create_task(child.keep_running())
-            await stopping.event.wait()
-            await self._stop_in_order()
-        os.close(write_fd)
-        os.close(read_fd)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for child in self.children:
+                    tasks.create_task(child.keep_running())
+                await stopping.event.wait()
+                await self._stop_in_order()
+        finally:
+            self._state_path.unlink(missing_ok=True)
+            os.close(write_fd)
+            os.close(read_fd)
 
     async def _stop_in_order(self) -> None:
         for role in STOP_ORDER:
@@ -162,5 +179,21 @@ class Supervisor:
 
     def _write_state(self) -> None:
         state = {"pid": os.getpid(), "tenant_port": self.tenant_port, "admin_port": self.admin_port}
-        path = self._machine.run_dir / "serve.json"
-        path.write_bytes(msgspec.json.encode(state))
+        aside = self._state_path.with_suffix(".new")
+        aside.write_bytes(msgspec.json.encode(state))
+        aside.replace(self._state_path)
+
+    @property
+    def _state_path(self) -> Path:
+        return self._machine.run_dir / "serve.json"
+
+
+def _take(data_dir: Path) -> IO[bytes]:
+    """The lock of a data folder, held until this process ends. Raises AlreadyServed."""
+    file = (data_dir / "serve.lock").open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise AlreadyServed(f"another `tidegate serve` runs on {data_dir}: end it first") from error
+    return file
