@@ -26,7 +26,7 @@ from tidegate.events.topics import SIGNALS, SNAPSHOTS, STATE
 from tidegate.events.types import PoolId, TargetId
 
 MARKS_KEY = "marks"
-MAX_UNCOMMITTED = 100_000
+MAX_UNCOMMITTED = 50_000
 
 _partition = attrgetter("partition")
 _FOLDED = frozenset(kind.__name__ for kind in FOLDED)

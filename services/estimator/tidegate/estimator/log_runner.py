@@ -11,7 +11,8 @@ from tidegate.events.errors import AckUnknown, Fenced, LogUnavailable
 from tidegate.events.ids import IdSource
 from tidegate.events.log.port import EventLog, Reader
 
-POLL_RECORDS = 10_000
+POLL_RECORDS = 20_000
+"""Of a backlog: the models take many events of many subjects in hardly more time than a few."""
 POLL_S = 0.02
 RETRY_S = 0.2
 RETRY_MAX_S = 2.0
