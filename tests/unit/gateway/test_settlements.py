@@ -34,6 +34,11 @@ def target() -> ServedTarget:
     return ServedTarget(config, Pool(id=PoolId("p"), billing="flat", windows=WINDOWS), prepared)
 
 
+def test_a_flat_pool_charges_nothing_per_token_though_its_tokens_have_a_list_price() -> None:
+    assert target().price(0) == FREE
+    assert target().list_price(0) == ListPrice(input_uncached=3_000_000_000, output=15_000_000_000)
+
+
 def started(price: ListPrice | None = PRICE, *, windows: bool = False) -> AttemptStarted:
     uses = tuple(WindowUse(window.id, 1_000, 77, 60 * 10**9) for window in WINDOWS) if windows else ()
     return AttemptStarted(
