@@ -68,7 +68,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "sasl": "How this machine names itself to the brokers. `PLAIN` sends the password as it is: use it with `tls`.",
         "username": "The user; required with `sasl`.",
         "password": "Reference to the user's password; required with `sasl`.",
-        "journal_max_bytes": "A journal larger than this refuses new requests: the relay is not running.",
+        "journal_max_bytes": "More than this not yet relayed refuses new requests, until the relay has caught up.",
         "reserve_bytes": "Room on the journal's disk that only settlements may use.",
         "orphan_after_s": "A slot without an owner for so long is settled and closed by the relay.",
         "archive": "Whether this machine's log role archives. Without: the SQLite log is never deleted from and grows for"

@@ -128,7 +128,7 @@ async def test_an_orphaned_journal_is_settled_and_closed_after_its_time(tmp_path
     await journal.wait_synced(journal.start(4, started("left"), CONTEXT).seq)
     relay = Relay(tmp_path, log, clock, make_ids(start=9_000), orphan_after_s=10)
     await relay.step()
-    (only,) = relay._relays.values()
+    ((only, *_),) = relay._slots.values()
     assert not await only.drain_if_orphaned()  # the owner lives
     await journal.close()
     assert not await only.drain_if_orphaned()  # free, but not long enough

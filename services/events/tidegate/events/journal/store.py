@@ -202,10 +202,10 @@ class JournalStore:
     def checkpoint(self) -> None:
         """Make everything committed durable: a checkpoint syncs the WAL, then the file it copies to.
 
-        Raises JournalUnwritable when it could not copy all, JournalCorrupt.
+        Waits for nobody. Raises JournalUnwritable when a reader kept it from copying all, JournalCorrupt.
         """
         with _translating(self.folder / DB):
-            pages, copied = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+            pages, copied = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         if not 0 <= pages == copied:
             raise JournalUnwritable(f"{self.folder / DB}: the checkpoint copied {copied} of {pages} pages")
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.events.errors import LogUnavailable, TidegateError
+from tidegate.events.errors import TidegateError
 from tidegate.events.log.port import EventLog
 from tidegate.events.relay import Relay
 from tidegate.runtime.machine import Machine
@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from tidegate.events.archive import Archiver
 
 ARCHIVE_EVERY_S = 60.0
+
+
+def tell(folder: Path, error: Exception | None) -> None:
+    """Log what hinders the relay in one journal; None when nothing does any more."""
+    if error is None:
+        logger().info("journal is relayed again", slot=folder.name)
+        return
+    code = error.code if isinstance(error, TidegateError) else type(error).__name__
+    logger().error("journal cannot be relayed", slot=folder.name, code=code, why=str(error))
 
 
 class LogRole:
@@ -36,6 +45,7 @@ class LogRole:
             machine.clock,
             machine.ids,
             orphan_after_s=machine.settings.log.orphan_after_s,
+            report=tell,
         )
         metrics = MetricsServer(machine.run_dir, "log", lambda: self._numbers(relay))
         try:
@@ -57,6 +67,7 @@ class LogRole:
         return {
             "relay_events_total": relay.sent(),
             "relay_lag_events": relay.lag(),
+            "relay_journals_failing": relay.failing(),
             "archived_rows_total": self._archived_rows,
         }
 
@@ -95,12 +106,12 @@ class LogRole:
         async def run(_stopping: Stopping) -> None:
             machine = self._machine
             log = machine.open_log(("relay",))
-            relay = Relay(data_dir, log, machine.clock, machine.ids)
+            relay = Relay(data_dir, log, machine.clock, machine.ids, report=tell)
             try:
                 await relay.drain()
                 logger().info("drained", path=str(data_dir), count=relay.sent())
-            except LogUnavailable as error:
-                logger().error("not drained", why=str(error))
+            except TidegateError as error:
+                logger().error("not drained", code=error.code, why=str(error))
                 raise
             finally:
                 relay.close()
