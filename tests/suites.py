@@ -1,4 +1,4 @@
-"""Runs the suites one after another and prints what each took: `python tests/suites.py test|nightly|check|bench`."""
+"""Runs the suites, those of one process two at a time, and prints what each took: `python tests/suites.py test|nightly|check|bench`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,20 +17,28 @@ BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header"]
 COVERED = [sys.executable, "-m", "coverage", "run", "-m", "pytest", "-q", "--no-header"]
 NOT_NIGHTLY = ["-m", "not nightly"]
+LANES = 2
+"""Suites that may run beside others: a suite is one busy thread, and machines have two cores at least."""
 MARKER_VARIABLE = "TIDEGATE_BROKER_MARKER"
 """Names the file that every suite adds a line to for each reason why a broker test did not run."""
 REQUIRE_VARIABLE = "TIDEGATE_REQUIRE_KAFKA"
 
 
 class Suite(NamedTuple):
-    """One line of the table."""
+    """One line of the table. What is `alone` starts processes of its own and has the machine for itself."""
 
     name: str
     command: list[str]
+    alone: bool = False
 
 
 def tool(name: str, *arguments: str) -> list[str]:
     return [str(BIN / name), *arguments]
+
+
+def covered(*places: str) -> list[str]:
+    """Tests that run in one process, and count for the coverage of the whole."""
+    return [*COVERED, *NOT_NIGHTLY, *places]
 
 
 CHECK = [
@@ -39,20 +49,23 @@ CHECK = [
     Suite("imports", tool("lint-imports", "--no-cache")),
 ]
 TEST = [
+    # The longest first: the lanes then end at about the same time.
+    Suite("unit, structure", covered("tests/unit", "tests/structure")),
     *CHECK,
-    Suite("unit, structure", [*COVERED, *NOT_NIGHTLY, "tests/unit", "tests/structure"]),
-    Suite("coverage", [sys.executable, "tests/structure/every_file_is_covered.py"]),
-    Suite("contract", [*PYTEST, *NOT_NIGHTLY, "tests/contract"]),
-    Suite("security", [*PYTEST, *NOT_NIGHTLY, "tests/security"]),
+    Suite("contract", covered("tests/contract")),
     Suite("simulation", [*PYTEST, *NOT_NIGHTLY, "tests/simulation"]),
-    Suite("kafka", [*PYTEST, *NOT_NIGHTLY, "tests/kafka"]),
-    Suite("end to end", [*PYTEST, *NOT_NIGHTLY, "tests/e2e"]),
-    Suite("crash", [*PYTEST, *NOT_NIGHTLY, "tests/crash"]),
+    Suite("security", covered("tests/security")),
     Suite("wheel", [sys.executable, "tests/structure/built_wheel.py"]),
+    Suite("coverage", [sys.executable, "tests/structure/coverage_figures.py"], alone=True),
+    Suite("kafka", [*PYTEST, *NOT_NIGHTLY, "tests/kafka"], alone=True),
+    Suite("end to end", [*PYTEST, *NOT_NIGHTLY, "tests/e2e"], alone=True),
+    Suite("crash", [*PYTEST, *NOT_NIGHTLY, "tests/crash"], alone=True),
 ]
-NIGHTLY = [Suite("nightly", [*PYTEST, "-m", "nightly", "tests"])]
+NIGHTLY = [
+    Suite("nightly", [*PYTEST, "-o", "faulthandler_timeout=3600", "-m", "nightly", "tests"], alone=True)
+]
 BENCH = [
-    Suite(path.stem, [sys.executable, str(path)])
+    Suite(path.stem, [sys.executable, str(path)], alone=True)
     for path in sorted((ROOT / "tests" / "bench").glob("bench_*.py"))
 ]
 PLANS = {"check": CHECK, "test": TEST, "nightly": NIGHTLY, "bench": BENCH}
@@ -75,15 +88,41 @@ def missing(suite: Suite) -> list[str]:
 
 
 def run(suite: Suite, variables: Mapping[str, str]) -> Row:
-    """Run one suite to its end."""
-    print(f"\n=== {suite.name}", flush=True)
+    """Run one suite to its end. What runs beside others is shown whole when it has ended."""
     nowhere = missing(suite)
     if nowhere:
-        print(f"there is no test in {', '.join(nowhere)}", flush=True)
+        tell(f"\n=== {suite.name}\nthere is no test in {', '.join(nowhere)}")
         return Row(suite.name, "missing", 0.0)
+    if suite.alone:
+        tell(f"\n=== {suite.name}")
     began = time.monotonic()
-    code = subprocess.run(suite.command, cwd=ROOT, env={**os.environ, **variables}, check=False).returncode
-    return Row(suite.name, "ok" if code == 0 else f"exit {code}", time.monotonic() - began)
+    done = subprocess.run(
+        suite.command,
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        check=False,
+        stdout=None if suite.alone else subprocess.PIPE,
+        stderr=None if suite.alone else subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    took_s = time.monotonic() - began
+    if not suite.alone:
+        tell(f"\n=== {suite.name}\n{done.stdout.rstrip()}")
+    return Row(suite.name, "ok" if done.returncode == 0 else f"exit {done.returncode}", took_s)
+
+
+def tell(text: str) -> None:
+    print(text, flush=True)
+
+
+def run_all(suites: Sequence[Suite], variables: Mapping[str, str]) -> list[Row]:
+    """Rows in the order of the suites; neighbours that are not `alone` share the lanes."""
+    rows: list[Row] = []
+    for alone, group in groupby(suites, lambda suite: suite.alone):
+        with ThreadPoolExecutor(1 if alone else LANES) as lanes:
+            rows += lanes.map(lambda suite: run(suite, variables), group)
+    return rows
 
 
 def main(suites: Sequence[Suite], build: Path) -> int:
@@ -91,12 +130,15 @@ def main(suites: Sequence[Suite], build: Path) -> int:
     build.mkdir(exist_ok=True)
     marker = build / "broker-not-tested"
     marker.unlink(missing_ok=True)
-    rows = [run(suite, {MARKER_VARIABLE: str(marker)}) for suite in suites]
+    for old in build.glob("coverage.*"):
+        old.unlink()
+    began = time.monotonic()
+    rows = run_all(suites, {MARKER_VARIABLE: str(marker)})
     print(f"\n{'suite':<28}{'result':>8}{'seconds':>10}")
     for row in rows:
         print(f"{row.name:<28}{row.result:>8}{row.took_s:>10.1f}")
     failed = sum(row.result != "ok" for row in rows)
-    print(f"{'total':<28}{'':>8}{sum(row.took_s for row in rows):>10.1f}")
+    print(f"{'all, two at a time':<28}{'':>8}{time.monotonic() - began:>10.1f}")
     print(f"\n{len(rows) - failed} passed, {failed} failed")
     reasons = list(dict.fromkeys(marker.read_text().splitlines())) if marker.exists() else []
     if reasons:

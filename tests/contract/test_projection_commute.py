@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.history import History
 from support.read_model import LIMITS
-from tidegate.events.log.port import Record, TopicPartition
+from tidegate.events.log.port import Outgoing, Record, TopicPartition
 from tidegate.projections.content import Content, content
 from tidegate.projections.ingest import Ingest
 from tidegate.projections.store import Store
@@ -25,7 +25,8 @@ def log_of() -> dict[TopicPartition, list[Record]]:
     """The partitions of a day's log, each with the rewinds of a relay in it: repeated runs of records."""
     history = History(seed=5).day(40)
     history.close_source("gw-0")
-    rng, partitions = random.Random(7), {}
+    rng = random.Random(7)
+    partitions: dict[TopicPartition, list[Outgoing]] = {}
     for outgoing in history.outgoing():
         where = TopicPartition(outgoing.topic, outgoing.partition)
         partitions.setdefault(where, []).append(outgoing)

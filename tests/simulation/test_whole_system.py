@@ -213,8 +213,8 @@ def test_the_shadow_price_and_the_velocity_follow_the_traffic(history: History) 
     assert median(dear) > 10 * median(cheap) > 0
     assert {window.status for window in spent} == {"exhausted"}
     assert {window.status for window in calm} == {"ok"}
-    assert max(window.uvi for window in calm) < 0.8
-    assert max(window.uvi for _, window in beliefs(history)) > 1.1
+    assert max(window.uvi or 0.0 for window in calm) < 0.8
+    assert max(window.uvi or 0.0 for _, window in beliefs(history)) > 1.1
 
 
 def test_the_forecast_sees_the_exhaustion_coming(history: History) -> None:

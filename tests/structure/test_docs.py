@@ -6,6 +6,7 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -96,7 +97,7 @@ def test_every_error_code_is_described_with_its_status() -> None:
 def test_every_command_is_described_with_its_options() -> None:
     page = sections(reference("cli.md"))
     found = 0
-    stack = [(("tidegate",), typer.main.get_command(app))]
+    stack: list[tuple[tuple[str, ...], Any]] = [(("tidegate",), typer.main.get_command(app))]
     while stack:
         path, command = stack.pop()
         if hasattr(command, "commands"):
@@ -151,7 +152,8 @@ def test_shell_blocks_show_commands_that_exist() -> None:
         words = shlex.split(line)
         program = words[0].rpartition("/")[2]
         if program == "tidegate":
-            command, context, rest = commands, None, words[1:]
+            command: Any = commands
+            context, rest = None, words[1:]
             while hasattr(command, "resolve_command"):
                 context = command.make_context("tidegate", [], resilient_parsing=True)
                 _, found, rest = command.resolve_command(context, rest)

@@ -27,6 +27,9 @@ def _no_broker_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
+CHECK_NAMES = [suite.name for suite in CHECK]
+
+
 def broker_suite(folder: Path) -> Suite:
     """A suite of one test that asks for a broker, run as the real ones are."""
     program = folder / "test_program.py"
@@ -87,6 +90,33 @@ def test_a_suite_whose_folder_holds_no_test_fails(tmp_path: Path, capfd: pytest.
     assert "missing" in out
 
 
+def test_suites_share_the_machine_and_are_told_in_their_own_order(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each of two waits for a sign of the other: one after another they would wait for ever."""
+    one, two = tmp_path / "one", tmp_path / "two"
+
+    def meeting(mine: Path, other: Path) -> Suite:
+        wait = "while not os.path.exists(sys.argv[2]): time.sleep(0.01)"
+        program = f"import os, sys, time\nopen(sys.argv[1], 'x')\n{wait}\nprint('met', sys.argv[1])"
+        return Suite(mine.name, [sys.executable, "-c", program, str(mine), str(other)])
+
+    last = Suite("last", [sys.executable, "-c", f"open({str(two)!r}, 'r')"], alone=True)
+    assert main([meeting(one, two), meeting(two, one), last], tmp_path / "build") == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert {f"met {one}", f"met {two}"} <= set(lines)
+    table = lines[next(n for n, line in enumerate(lines) if line.startswith("suite")) + 1 :]
+    assert [line.split()[0] for line in table[:3]] == ["one", "two", "last"]
+
+
+def test_what_is_measured_is_one_process_and_what_needs_the_machine_has_it() -> None:
+    places = {suite.name: n for n, suite in enumerate(TEST)}
+    measured = [suite for suite in TEST if suite.command[1:3] == ["-m", "coverage"]]
+    assert {suite.alone for suite in measured} == {False}
+    assert max(places[suite.name] for suite in measured) < places["coverage"]
+    assert {suite.name for suite in TEST if suite.alone} == {"coverage", "kafka", "end to end", "crash"}
+
+
 def test_every_place_that_a_plan_names_holds_tests() -> None:
     assert [place for plan in PLANS.values() for suite in plan for place in suites.missing(suite)] == []
 
@@ -95,7 +125,7 @@ def test_every_folder_of_tests_is_in_the_plan_that_ci_runs() -> None:
     named = {word for suite in TEST for word in suite.command if word.startswith("tests/")}
     folders = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if any(path.rglob("test_*.py"))}
     assert folders - named == {"tests/bench"}
-    assert TEST[: len(CHECK)] == CHECK
+    assert set(CHECK_NAMES) <= {suite.name for suite in TEST}
     assert NIGHTLY
     assert BENCH
 

@@ -41,7 +41,7 @@ class BrokerSession:
         """Skip the calling test and remember why; where the broker is required, it fails."""
         raise self._ending(reason)
 
-    def _ending(self, reason: str) -> Exception:
+    def _ending(self, reason: str) -> BaseException:
         self.not_tested.append(reason)
         if self.required:
             return pytest.fail.Exception(f"{reason} ({REQUIRE_VARIABLE} is set)", pytrace=False)

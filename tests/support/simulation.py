@@ -15,6 +15,7 @@ import hashlib
 import random
 import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -120,7 +121,8 @@ class LoopSync(journal_sync.SyncThread):
     def close(self) -> None:
         self._timer.cancel()
         self._sync()
-        self._thread = SimpleNamespace(join=lambda: None)  # type: ignore[assignment] - none was started
+        self._thread = threading.Thread(target=int)  # it has nothing left to do
+        self._thread.start()
         super().close()
 
     def _serve(self) -> None:
@@ -517,9 +519,13 @@ async def _running(*roles: Role) -> AsyncIterator[None]:
         for role in roles:
             stopping = Stopping()
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
-            tasks.create_task(role(stopping))
+            tasks.create_task(_until_stopped(role, stopping))
             stack.callback(stopping.event.set)
         yield
+
+
+async def _until_stopped(role: Role, stopping: Stopping) -> None:
+    await role(stopping)
 
 
 def simulate(seed: int, hours: float) -> History:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import Path
+from typing import Any
 
 import kubernetes_validate
 import pytest
@@ -135,7 +136,8 @@ def test_every_command_line_is_one_the_program_takes(variant: str) -> None:
     for one in containers(variant):
         if "command" in one.spec:
             continue
-        command, context, rest = commands, None, list(one.spec["args"])
+        command: Any = commands
+        context, rest = None, list(one.spec["args"])
         while hasattr(command, "resolve_command"):
             context = command.make_context("tidegate", [], resilient_parsing=True)
             _, found, rest = command.resolve_command(context, rest)

@@ -93,7 +93,7 @@ def test_window_use_is_exact() -> None:
                 key = (signal.data.pool, use.window, use.period_start_ns)
                 spent[key] = spent.get(key, 0) + use.units
     for (pool, window), place in {
-        (name, w): (p, w) for name, p in state.pools.items() for w in ("5h", "week")
+        (name, w): (p, w) for name, p in state.pools.items() for w in (WindowId("5h"), WindowId("week"))
     }.items():
         if place not in state.windows:
             continue

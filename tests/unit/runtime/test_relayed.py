@@ -28,10 +28,9 @@ def machine(tmp_path: Path) -> Machine:
 
 async def written(machine: Machine, slot: str, events: int) -> None:
     journal = await machine.open_journal(slot)
-    for _ in range(events):
-        receipt = journal.record(DEADLETTER, 0, "k", LETTER)
-    if events:
-        await journal.wait_committed(receipt)
+    receipts = [journal.record(DEADLETTER, 0, "k", LETTER) for _ in range(events)]
+    if receipts:
+        await journal.wait_committed(receipts[-1])
         await journal.wait_synced(journal.committed_seq)
     await journal.close()
 

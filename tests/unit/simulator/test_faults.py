@@ -196,7 +196,7 @@ async def test_a_reset_by_body_byte_is_exact_at_every_byte(stream: bool) -> None
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_reset_by_wire_byte_counts_head_and_framing(stream: bool) -> None:
     _, plain = await struck(None, stream=stream)
-    wire = b""
+    wire, chunked = b"", False
     for action in plain:
         match action:
             case Head():

@@ -96,7 +96,9 @@ async def test_openai_reads_a_tool_call(chat: openai.AsyncOpenAI, stream: bool) 
         answer = await chat.chat.completions.create(
             model="m", messages=USER, tools=CHAT_TOOLS, extra_headers=headers
         )
-    (call,) = answer.choices[0].message.tool_calls or ()
+    calls = list(answer.choices[0].message.tool_calls or ())
+    assert len(calls) == 1
+    call = calls[0]
     assert call.type == "function"
     arguments, name, finish = call.function.arguments, call.function.name, answer.choices[0].finish_reason
     assert (name, finish, len(arguments.encode())) == ("look", "tool_calls", 48)

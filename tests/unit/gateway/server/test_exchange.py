@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 
 from support.fed_connection import FedConnection
-from tidegate.gateway.exchange import Exchange, Scope, exchange_of
+from tidegate.gateway.exchange import App, Exchange, Scope, exchange_of
 
 GET = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
@@ -199,11 +199,12 @@ async def test_fastapi_reads_bodies_and_streams_over_this_server() -> None:
 
         return StreamingResponse(parts())
 
-    connection = FedConnection(app)
+    connection = FedConnection(cast("App", app))
     assert (await written(connection, POST)).endswith(b'{"length":3}')
     for _ in range(10):
         await connection.settle()
     await written(connection)
+    raw = b""
     for _ in range(10):
         raw = await connection.settle()
     assert raw.endswith(b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
@@ -225,7 +226,7 @@ async def test_a_fastapi_stream_ends_quietly_when_the_client_leaves(caplog: pyte
 
         return StreamingResponse(parts())
 
-    connection = FedConnection(app)
+    connection = FedConnection(cast("App", app))
     connection.feed(GET)
     while not connection.transport.written:
         await asyncio.sleep(0)

@@ -321,7 +321,8 @@ def test_an_answer_without_content_still_ends_properly() -> None:
 
 @pytest.mark.parametrize("lost", [b"\n", b"\n\n"])
 def test_a_terminal_event_that_only_lacks_its_blank_line_is_completed(lost: bytes) -> None:
-    for dialect, stream, terminal in (("openai", HELLO, DONE), ("anthropic", TEXT, STOP)):
+    cases: list[tuple[Dialect, bytes, bytes]] = [("openai", HELLO, DONE), ("anthropic", TEXT, STOP)]
+    for dialect, stream, terminal in cases:
         result = outcome(bytewise(stream + terminal.removesuffix(lost)), dialect)
         assert (result.forward, result.terminal) == (stream, terminal)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from support.history import History, append
 from tidegate.analytics.bills import BillLine
@@ -21,7 +22,7 @@ from tidegate.runtime.demo.workload import Workload
 
 WORK = Workload(origin="test", requests=(), sessions=3, clipped=1, shortened=2, skipped=4)
 NOTHING = Reconciliation(
-    corrections=(), unreported=(), unknown_lines=(), open_lines=(), missing=(),
+    corrections=(), unreported=(), unknown_lines=(), open_lines=(), missing=(), left_out=(),
     before=Totals(0, 0, 0), after=Totals(0, 0, 0), billed_nanousd=0,
 )  # fmt: skip
 
@@ -81,7 +82,7 @@ LINE = BillLine(attempt="x", provider="a", tokens=Tokens(), cost_nanousd=5)
         ({"invoices": {"a": 7}}, "and invoices 7 differ by "),
         ({"read_model_nanousd": None}, "the read model's ledger is None"),
         (
-            {"again": NOTHING.__class__(**{name: getattr(NOTHING, name) for name in NOTHING.__struct_fields__} | {"unknown_lines": (LINE,)})},
+            {"again": structs.replace(NOTHING, unknown_lines=(LINE,))},
             "1 lines are billed for no attempt of ours",
         ),
         ({"asked_again": {"a1": (12, 10)}}, "attempt a1: the provider says 12, the ledger 10 nano-dollars"),
