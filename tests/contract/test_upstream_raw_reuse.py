@@ -288,13 +288,13 @@ async def test_a_pause_stops_reading_and_every_deadline() -> None:
         await peer.send(b"ol")
         await peer.gone()
 
-    tight = Deadlines(idle_s=0.05, first_token_s=0.05)
+    tight = Deadlines(idle_s=0.5, first_token_s=0.5)
     async with RawServer(script) as server, client() as upstream:
-        exchange = await upstream.send(upstream.prepare(server.url), b"", b"", tight, 0.2)
+        exchange = await upstream.send(upstream.prepare(server.url), b"", b"", tight, 0.8)
         assert await exchange.read() == b"co"
         exchange.pause()
         may_go_on.set()
-        await asyncio.sleep(0.3)  # longer than all three deadlines
+        await asyncio.sleep(1.0)  # longer than all three deadlines
         assert exchange.buffered_bytes == 0
         exchange.resume()
         assert await read_all(exchange) == b"ol"
