@@ -12,7 +12,8 @@ import pytest
 
 from tidegate.events.config import Settings
 from tidegate.runtime.machine import Machine
-from tidegate.runtime.roles.admin import MIN_TOKEN_CHARS, admin_token
+from tidegate.runtime.ready import MIN_TOKEN_CHARS
+from tidegate.runtime.roles.admin import admin_token
 from tidegate.runtime.settings import ConfigInvalid
 
 

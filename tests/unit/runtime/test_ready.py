@@ -37,7 +37,7 @@ proxy_secret = "env:PROXY"
 """
 ENV = {
     "DATA_KEY": "ab" * 32,
-    "ADMIN": "admin-token",
+    "ADMIN": "admin-token-of-tests",
     "METRICS": "metrics-token",
     "KAFKA": "kafka-password",
     "A_KEY": "sk-upstream",
@@ -108,6 +108,7 @@ def test_a_ca_file_that_cannot_be_loaded_is_named(tmp_path: Path, content: bytes
         ("DATA_KEY", "hunter2pw" * 4, "32 bytes or their 64 hex digits"),
         ("A_KEY", "hun ter2pw", "not printable ASCII"),
         ("KAFKA", "hunter2", "too short"),
+        ("ADMIN", "hunter2-hunter2", "fewer than 16 characters"),
     ],
 )
 def test_a_secret_that_cannot_be_used_is_named_and_not_shown(

@@ -27,6 +27,8 @@ TABLES_OF = {
 """Which tables' secrets and CA files each role needs: a pod that serves nobody holds no provider's credential."""
 ALL_TABLES = frozenset[str]().union(*TABLES_OF.values())
 LOOK_DEADLINE_S = 5.0
+MIN_TOKEN_CHARS = 16
+"""Of the admin's token: it can switch every target off."""
 _SLOTS_OF_ROLES = ("projector.sock", "estimator.metrics", "retention.metrics")
 
 
@@ -51,10 +53,13 @@ def missing_here(
 
 
 def _resolved(path: Place, reference: str, env: Mapping[str, str]) -> str:
-    if path != ("data_key",):
-        return resolve_secret(reference, env, "not usable")
-    data_key_of(secret_bytes(reference, env, "not usable"), reference)
-    return ""
+    if path == ("data_key",):
+        data_key_of(secret_bytes(reference, env, "not usable"), reference)
+        return ""
+    secret = resolve_secret(reference, env, "not usable")
+    if path == ("admin", "token") and len(secret) < MIN_TOKEN_CHARS:
+        raise ConfigInvalid([f"fewer than {MIN_TOKEN_CHARS} characters behind {reference}"])
+    return secret
 
 
 def _target(path: Place, target: Target, proxy_secret: str | None) -> Iterator[Mistake]:

@@ -20,13 +20,12 @@ from tidegate.runtime.local_switch import waiting
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import Stopping
 from tidegate.runtime.published import IdentityChanged
-from tidegate.runtime.ready import missing_here
+from tidegate.runtime.ready import MIN_TOKEN_CHARS, missing_here
 from tidegate.runtime.settings import ConfigInvalid, read_config, resolve_secret
 from tidegate.runtime.sockets import bound
 from tidegate.runtime.telemetry import logger
 
 PUBLISH_RETRY_S = 1.0
-MIN_TOKEN_CHARS = 16
 
 
 def admin_token(machine: Machine) -> str:
