@@ -36,7 +36,10 @@ async def test_a_rebuild_is_identical_to_what_was_folded_in_small_steps(tmp_path
             await log.append([record])
         await folded(log, path)
     before = held(path)
-    rebuilt = await rebuild(log, path, LIMITS)
+    steps: list[tuple[int, int]] = []
+    rebuilt = await rebuild(log, path, LIMITS, lambda done, total: steps.append((done, total)))
+    assert steps == sorted(steps)
+    assert steps[-1] == (len(records), len(records))
     assert (rebuilt.content, rebuilt.halted, rebuilt.gaps) == (before[0], (), ())
     assert rebuilt.events == len(records)
     swapped = adopt(path, LIMITS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from typing import Any
@@ -143,6 +144,28 @@ async def test_reconciling_makes_ledger_and_bills_equal_and_again_writes_nothing
     shown = await served.run("reconcile")
     assert shown.code == 0
     assert all(each["attempt"] in shown.out for each in again["unreported"])
+
+
+async def test_reconciling_balances_while_traffic_goes_on(served: Served) -> None:
+    enough = asyncio.Event()
+
+    async def traffic() -> None:
+        while not enough.is_set():
+            await ask(served)
+
+    clients = [asyncio.ensure_future(traffic()) for _ in range(3)]
+    try:
+        for _ in range(2):
+            found = (await served.run("reconcile", "--json")).json()
+            assert found["balanced"]
+            assert (found["open_lines"], found["unknown_lines"]) == ([], [])
+    finally:
+        enough.set()
+        await asyncio.gather(*clients)
+    await served.settled()
+    assert (await served.run("reconcile", "--json")).json()["left_out"] == []
+    last = (await served.run("reconcile", "--json")).json()
+    assert (last["balanced"], last["corrections"], last["left_out"]) == (True, [], [])
 
 
 async def test_a_rebuild_finds_the_same_and_is_taken(served: Served) -> None:

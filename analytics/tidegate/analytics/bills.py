@@ -4,7 +4,7 @@ import msgspec
 
 from tidegate.events.money import Tokens
 from tidegate.events.signals import SettlementCorrected
-from tidegate.events.types import TargetId
+from tidegate.events.types import AttemptId, TargetId
 
 
 class BillLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +25,8 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
     targets: frozenset[TargetId]
     lines: tuple[BillLine, ...]
     complete_until_ns: int | None = None
+    open: frozenset[AttemptId] = frozenset()
+    """Calls the provider was still serving when the bill was drawn: it says nothing of them yet."""
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,6 +62,7 @@ async def events_of(
                     continue
                 if marks[where].accept(envelope.source, envelope.seq):
                     yield record, envelope
+        watch(total, total)
     finally:
         await reader.close()
 

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from tidegate.analytics.history import Watch, ends_of, events_of, unwatched
+from tidegate.analytics.history import Ends, Watch, ends_of, events_of, unwatched
 from tidegate.events.codec import decode_data
 from tidegate.events.envelope import Envelope
 from tidegate.events.log.port import EventLog
@@ -118,7 +118,14 @@ def totals(entries: Iterable[Entry]) -> Totals:
 async def read_ledger(log: EventLog, watch: Watch = unwatched) -> Ledger:
     """The ledger as the log holds it now. Raises Unavailable, UnknownEvent (upgrade first)."""
     ledger = Ledger()
-    async with aclosing(events_of(log, await ends_of(log, SIGNALS), watch=watch)) as found:
+    await read_on(log, ledger, None, watch)
+    return ledger
+
+
+async def read_on(log: EventLog, ledger: Ledger, begins: Ends | None, watch: Watch = unwatched) -> Ends:
+    """Fold what the log holds from `begins` (all of it by default) to now; returns where to go on."""
+    ends = await ends_of(log, SIGNALS)
+    async with aclosing(events_of(log, ends, begins, watch)) as found:
         async for _, envelope in found:
             ledger.fold(envelope, decode_data(envelope))
-    return ledger
+    return ends

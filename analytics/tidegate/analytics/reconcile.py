@@ -1,19 +1,22 @@
 """Makes the ledger equal the providers' bills: what differs is corrected once, what is unclear is listed."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
 from tidegate.analytics.bills import Bill, BillLine, Correction
 from tidegate.analytics.history import Phases, silently
-from tidegate.analytics.ledger import Entry, Ledger, Totals, read_ledger, totals
+from tidegate.analytics.ledger import Entry, Ledger, Totals, read_on, totals
 from tidegate.analytics.ports import BillSource, Recorder
 from tidegate.events.log.port import EventLog
 from tidegate.events.money import Tokens
 from tidegate.events.signals import SettlementCorrected
 from tidegate.events.types import AttemptId, TargetId
 
+_LOOK_EVERY_S = 0.2
 CLASSES = Tokens.__struct_fields__
 NO_TOKENS = Tokens(**dict.fromkeys(CLASSES, 0))
 
@@ -40,10 +43,13 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """Billed, but our attempt is not settled yet: the next run takes them."""
     missing: tuple[AttemptId, ...]
     """In the ledger at a cost, and not on a bill that may still grow."""
+    left_out: tuple[AttemptId, ...]
+    """Settled here, and the provider was still serving them when the bill was drawn, or they came since: in no
+    total, the next run takes them."""
     before: Totals
     after: Totals
     billed_nanousd: int
-    """Sum of all lines."""
+    """Sum of all lines, but those of calls that were still being served."""
 
     @property
     def is_balanced(self) -> bool:
@@ -57,29 +63,53 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def reconcile(
-    log: EventLog, bills: BillSource, recorder: Recorder, phases: Phases = silently
+    log: EventLog,
+    bills: BillSource,
+    recorder: Recorder,
+    phases: Phases = silently,
+    patience_s: float = 0.0,
 ) -> Reconciliation:
     """Read the ledger, then the bills, and record what differs. A second run records nothing.
 
     The order matters: an attempt in the ledger was settled before the bill was drawn, so a complete bill
-    has its line. Raises Unavailable; nothing was recorded then, unless the recorder says so.
+    has its line, unless the provider was still serving it. What comes while traffic goes on is read after the
+    bill; `patience_s` is how long settlements of billed attempts may take to get into the log.
+    Raises Unavailable; nothing was recorded then, unless the recorder says so.
     """
-    ledger = await read_ledger(log, phases("reading the ledger"))
-    found = plan(ledger, await bills.fetch())
+    ledger = Ledger()
+    ends = await read_on(log, ledger, None, phases("reading the ledger"))
+    settled_before = frozenset(ledger.entries)
+    phases("asking for bills")
+    drawn = await bills.fetch()
+    phases("waiting for settlements of billed attempts")
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + patience_s
+    ends = await read_on(log, ledger, ends)
+    while _are_awaited(ledger, drawn) and loop.time() < deadline:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        ends = await read_on(log, ledger, ends)
+    found = plan(ledger, drawn, settled_before)
     if found.corrections:
         await recorder.record(found.corrections)
     return found
 
 
-def plan(ledger: Ledger, bills: Sequence[Bill]) -> Reconciliation:
-    """What follows from the bills; pure. Changes nothing in `ledger`."""
+def plan(
+    ledger: Ledger, bills: Sequence[Bill], settled_before: Collection[AttemptId] | None = None
+) -> Reconciliation:
+    """What follows from the bills; pure. Changes nothing in `ledger`.
+
+    `settled_before`: attempts that were settled before the bills were drawn; all of the ledger by default.
+    """
     found = _sorted_lines(ledger, bills)
     bill_of = {target: bill for bill in bills for target in bill.targets}
-    covered = [
-        entry
-        for entry in ledger.entries.values()
-        if entry.target in bill_of or entry.attempt in found.settled
+    before = ledger.entries.keys() if settled_before is None else settled_before
+    mine = [
+        each for each in ledger.entries.values() if each.target in bill_of or each.attempt in found.settled
     ]
+    left_out = [each for each in mine if _is_left_out(each, found, bill_of, before)]
+    skipped = {each.attempt for each in left_out}
+    covered = [each for each in mine if each.attempt not in skipped]
     claims = {entry.attempt: _claim(entry, found.settled, bill_of) for entry in covered}
     corrections = tuple(
         correction
@@ -105,10 +135,28 @@ def plan(ledger: Ledger, bills: Sequence[Bill]) -> Reconciliation:
             for entry in after.entries.values()
             if claims[entry.attempt] is None and entry.ledger_nanousd != 0
         ),
+        left_out=tuple(each.attempt for each in left_out),
         before=totals(covered),
         after=totals(after.entries.values()),
-        billed_nanousd=sum(line.cost_nanousd for bill in bills for line in bill.lines),
+        billed_nanousd=sum(line.cost_nanousd for line in found.counted()),
     )
+
+
+def _are_awaited(ledger: Ledger, bills: Sequence[Bill]) -> bool:
+    """Whether a billed attempt has no settlement here yet, or not even a beginning."""
+    found = _sorted_lines(ledger, bills)
+    return bool(found.open) or any(line.attempt is not None for line in found.unknown)
+
+
+def _is_left_out(
+    entry: Entry, found: "_Lines", bill_of: Mapping[TargetId, Bill], before: Collection[AttemptId]
+) -> bool:
+    """Whether the bill was drawn too early to say anything of it."""
+    bill = bill_of.get(entry.target)
+    if bill is not None and entry.attempt in bill.open:
+        return True
+    complete = bill is not None and bill.complete_until_ns is not None
+    return complete and entry.attempt not in found.settled and entry.attempt not in before
 
 
 class _Lines(NamedTuple):
@@ -117,6 +165,10 @@ class _Lines(NamedTuple):
     settled: dict[AttemptId, list[BillLine]]
     open: list[BillLine]
     unknown: list[BillLine]
+
+    def counted(self) -> Iterator[BillLine]:
+        """All but lines of calls that the provider was still serving."""
+        return chain(chain.from_iterable(self.settled.values()), self.open, self.unknown)
 
 
 class _Claim(NamedTuple):
@@ -129,8 +181,10 @@ class _Claim(NamedTuple):
 
 def _sorted_lines(ledger: Ledger, bills: Sequence[Bill]) -> _Lines:
     found = _Lines({}, [], [])
-    for line in (line for bill in bills for line in bill.lines):
+    for its_open, line in ((bill.open, line) for bill in bills for line in bill.lines):
         attempt = AttemptId(line.attempt or "")
+        if attempt in its_open:
+            continue
         if attempt in ledger.entries:
             found.settled.setdefault(attempt, []).append(line)
         elif attempt in ledger.open:

@@ -116,6 +116,7 @@ def reconciliation_table(found: Reconciliation) -> Table:
     open_doubts = sum(not each.confirmed for each in found.unreported)
     table.caption = (
         f"{len(found.corrections)} corrections, {open_doubts} of {len(found.unreported)} unreported attempts in "
-        f"doubt, {len(found.unknown_lines)} lines of no attempt of ours, {len(found.open_lines)} of open attempts"
+        f"doubt, {len(found.unknown_lines)} lines of no attempt of ours, {len(found.open_lines)} of open attempts,"
+        f" {len(found.left_out)} attempts for the next run"
     )
     return table

@@ -1,10 +1,18 @@
 """What the projector needs from outside: filled by the runtime."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from tidegate.events.log.port import Record
 from tidegate.projections.batch import Halt
+
+Watch = Callable[[int, int], None]
+"""Told how many records have been folded, and of how many."""
+
+
+def unwatched(_done: int, _total: int) -> None:
+    """Nobody looks on."""
 
 
 class DeadLetters(Protocol):

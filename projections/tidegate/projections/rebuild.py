@@ -12,6 +12,7 @@ from tidegate.projections.batch import Halt
 from tidegate.projections.content import Content, content, differing
 from tidegate.projections.errors import StoreUnusable
 from tidegate.projections.limits import Limits
+from tidegate.projections.ports import Watch, unwatched
 from tidegate.projections.progress import Progress
 from tidegate.projections.recovery import wal_of
 from tidegate.projections.runner import Gap, Pace, Runner
@@ -44,7 +45,7 @@ def next_path(path: Path) -> Path:
     return path.with_name(path.name + ".next")
 
 
-async def rebuild(log: EventLog, path: Path, limits: Limits) -> Rebuilt:
+async def rebuild(log: EventLog, path: Path, limits: Limits, watch: Watch = unwatched) -> Rebuilt:
     """Fold everything the log holds now, from position 0, into `next_path(path)`; the live file is not
     touched. The log must span its archive. Raises Unavailable (the log cannot be reached), StoreUnusable.
     """
@@ -62,7 +63,7 @@ async def rebuild(log: EventLog, path: Path, limits: Limits) -> Rebuilt:
             pace=Pace(linger_s=0.0, poll_s=0.2),
         )
         try:
-            await runner.catch_up()
+            await runner.catch_up(watch)
         finally:
             runner.close()
         return Rebuilt(

@@ -15,7 +15,7 @@ from tidegate.events.log.port import EventLog, Reader, Record, TopicPartition
 from tidegate.projections.batch import Halt, Part
 from tidegate.projections.errors import StoreUnusable
 from tidegate.projections.ingest import Ingest
-from tidegate.projections.ports import Alarm, DeadLetters
+from tidegate.projections.ports import Alarm, DeadLetters, Watch, unwatched
 from tidegate.projections.progress import Progress
 from tidegate.projections.store import Store
 
@@ -96,16 +96,17 @@ class Runner:
                 await _pause(delay_s, stop)
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)
 
-    async def catch_up(self) -> None:
+    async def catch_up(self, watch: Watch = unwatched) -> None:
         """Return when everything the log held at the call is committed, halted partitions left out.
 
         Raises Unavailable (the log cannot be reached), StoreUnusable.
         """
         ends = {where: await self._log.end(where) for where in self._progress.positions}
+        total = self._left(ends)
         while behind := self._behind(ends):
             async with self._following(behind) as reader:
                 while self._behind(ends) and not await self._step(reader):
-                    pass
+                    watch(total - self._left(ends), total)
 
     def close(self) -> None:
         """End the ingest thread; `run` must have returned."""
@@ -117,6 +118,9 @@ class Runner:
             for where, position in self._progress.positions.items()
             if where not in self.halted
         }
+
+    def _left(self, ends: Mapping[TopicPartition, int]) -> int:
+        return sum(ends[where] - position for where, position in self._behind(ends).items())
 
     def _behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {

@@ -1,8 +1,10 @@
 """Ledger against bills: corrected once, to the last nano-dollar, and what is unclear is listed."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,6 +167,50 @@ def test_lines_of_no_attempt_of_ours_are_named_and_unbalance_the_books() -> None
     found = plan(ledger_of(entry("a", 1)), [bill(line("a", 1), stranger, nameless)])
     assert found.unknown_lines == (stranger, nameless)
     assert not found.is_balanced
+
+
+def test_what_the_provider_still_serves_is_left_out_and_unbalances_nothing() -> None:
+    drawn = msgspec.structs.replace(
+        bill(line("a", 10), line("twice", 3)), open=frozenset({AttemptId("cut"), AttemptId("twice")})
+    )
+    found = plan(ledger_of(entry("a", 10), entry("cut", 4, "estimated"), entry("twice", 6)), [drawn])
+    assert found.corrections == ()
+    assert found.left_out == ("cut", "twice")
+    assert (found.before.attempts, found.before.nanousd, found.billed_nanousd) == (1, 10, 10)
+    assert found.is_balanced
+
+
+def test_what_was_settled_since_the_bill_was_drawn_was_not_left_off_it() -> None:
+    ledger = ledger_of(entry("old", 10), entry("new", 4), entry("gone", 2))
+    found = plan(ledger, [bill(line("old", 10))], {AttemptId("old"), AttemptId("gone")})
+    assert [(c.data.attempt, c.data.delta_nanousd) for c in found.corrections] == [("gone", -2)]
+    assert found.left_out == ("new",)
+    assert found.is_balanced
+
+
+async def test_settlements_that_come_while_it_reads_are_waited_for() -> None:
+    history = History().day(40)
+    log = MemoryEventLog(ManualClock())
+    late = [r for r in history.outgoing() if b'"UsageSettled"' in (r.value or b"")][-5:]
+    await append(log, [record for record in history.outgoing() if record not in late])
+    whole = MemoryEventLog(ManualClock())
+    await append(whole, history.outgoing())
+
+    class Busy(Bills):
+        async def fetch(self) -> Sequence[Bill]:
+            drawn = await super().fetch()
+            writing.append(asyncio.ensure_future(self.later()))
+            return drawn
+
+        async def later(self) -> None:
+            await asyncio.sleep(0.05)
+            await append(log, late)
+
+    writing: list[asyncio.Future[None]] = []
+    found = await reconcile(log, Busy(whole), LogRecorder(log, history), patience_s=20)
+    await asyncio.gather(*writing)
+    assert found.open_lines == ()
+    assert found.after.nanousd == found.billed_nanousd
 
 
 def test_lines_of_attempts_that_still_run_wait_for_their_settlement() -> None:

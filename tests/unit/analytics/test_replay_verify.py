@@ -8,6 +8,7 @@ import pytest
 
 from support.history import History
 from support.read_model import memory_log
+from tidegate.analytics.history import Watch
 from tidegate.analytics.replay_verify import MAX_EXAMPLES, Only, verify
 from tidegate.events.config import Routing
 from tidegate.events.decision import DecisionMade
@@ -119,6 +120,21 @@ async def test_types_it_does_not_read_may_be_unknown() -> None:
     log = await memory_log([Outgoing(REQUESTS.name, 0, b"x", future)])
     report = await verify(log, Judge())
     assert (report.decisions, report.is_clean) == (0, False)
+
+
+async def test_whoever_watches_is_told_each_phase_and_how_far_it_is() -> None:
+    told: dict[str, list[tuple[int, int]]] = {}
+
+    def phases(name: str) -> Watch:
+        steps = told.setdefault(name, [])
+        return lambda done, total: steps.append((done, total))
+
+    await verify(await memory_log(History().day(60).outgoing()), Judge(), phases=phases)
+    assert list(told) == ["finding decisions", "reading snapshots", "replaying"]
+    for steps in told.values():
+        assert steps == sorted(steps)
+        assert steps[0][0] == 0
+        assert steps[-1][0] == steps[-1][1] > 0
 
 
 async def test_one_missing_input_among_identical_ones_is_not_clean() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -74,27 +76,64 @@ async def test_a_bill_has_every_billed_line_and_is_complete_until_it_was_drawn()
         await simulator.stop()
 
 
-async def test_a_provider_that_is_gone_is_named_and_one_that_still_works_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    simulator = await start(load({"providers": [provider("one")]}))
-    stalled = asyncio.ensure_future(call(simulator, "a1", **{"x-sim-fault": "header_stall"}))
+@contextlib.asynccontextmanager
+async def stalling(simulator: RunningSimulator, attempt: str) -> AsyncIterator[None]:
+    """A call that the provider goes on serving."""
+    stalled = asyncio.ensure_future(call(simulator, attempt, **{"x-sim-fault": "header_stall"}))
     try:
-        engine = simulator.engines["one"]
         async with asyncio.timeout(10):
-            while not engine.reception.account.in_flight:
+            while not simulator.engines["one"].reception.account.in_flight:
                 await asyncio.sleep(0.005)
-        monkeypatch.setattr(billing, "DEADLINE_S", 0.1)
-        bills = Bills(targets(simulator), SystemClock())
-        with pytest.raises(
-            NotInTime, match=r"the provider at http://127.0.0.1:.* still has requests in flight"
-        ):
-            await bills.fetch()
-        assert await bills.cost_nanousd(TargetId("one"), "a1") is None
+        yield
     finally:
         stalled.cancel()
         await asyncio.gather(stalled, return_exceptions=True)
+
+
+async def test_what_is_still_being_served_is_open_on_the_bill_and_does_not_hold_it_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(billing, "PATIENCE_S", 0.1)
+    simulator = await start(load({"providers": [provider("one")]}))
+    try:
+        async with stalling(simulator, "a1"):
+            await call(simulator, "a2")
+            bills = Bills(targets(simulator), SystemClock())
+            (bill,) = await bills.fetch()
+            assert bill.open == {"a1"}
+            assert [line.attempt for line in bill.lines] == ["a2"]
+            assert await bills.cost_nanousd(TargetId("one"), "a1") is None
+    finally:
         await simulator.stop()
+
+
+async def test_a_bill_waits_for_calls_that_end_soon_but_not_for_those_that_come_after_it_was_asked_for() -> (
+    None
+):
+    simulator = await start(load({"providers": [provider("one")]}))
+    try:
+        ended, ends = asyncio.Event(), asyncio.Event()
+
+        async def short() -> None:
+            async with stalling(simulator, "a1"):
+                ends.set()
+                async with stalling(simulator, "a2"):
+                    await asyncio.sleep(0.2)
+            ended.set()
+
+        running = asyncio.ensure_future(short())
+        await ends.wait()
+        (bill,) = await Bills(targets(simulator), SystemClock()).fetch()
+        assert "a1" not in bill.open
+        await running
+    finally:
+        await simulator.stop()
+
+
+async def test_a_provider_that_is_gone_is_named() -> None:
+    simulator = await start(load({"providers": [provider("one")]}))
+    bills = Bills(targets(simulator), SystemClock())
+    await simulator.stop()
     with pytest.raises(NoBill, match="/_sim/state does not answer"):
         await bills.fetch()
 
@@ -126,7 +165,11 @@ async def test_targets_of_one_origin_are_on_one_bill() -> None:
     [
         (b"HTTP/1.1 404 Not Found", b"", "answers 404: no simulated provider is there"),
         (b"HTTP/1.1 200 OK", b"<html>", "does not answer as a simulated provider would"),
-        (b"HTTP/1.1 200 OK", b'{"in_flight":0}', "does not answer as a simulated provider would"),
+        (
+            b"HTTP/1.1 200 OK",
+            b'{"provider":"one","in_flight":0}',
+            "does not answer as a simulated provider would",
+        ),
     ],
 )
 async def test_an_upstream_that_is_no_simulated_provider_is_named(

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,12 +19,14 @@ from tidegate.events.journal.receipt import Context
 from tidegate.events.money import Tokens
 from tidegate.events.partition import partition_of
 from tidegate.events.topics import SIGNALS
-from tidegate.events.types import TargetId
+from tidegate.events.types import AttemptId, TargetId
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.waiting import in_time
 
 SLOT = "reconcile"
 POLL_S = 0.02
+PATIENCE_S = 5.0
+"""How long a provider may go on serving what it served when a bill was asked for."""
 DEADLINE_S = 30.0
 _TIMEOUT_S = 30.0
 
@@ -43,7 +46,7 @@ class _Invoice(msgspec.Struct):
 
 class _State(msgspec.Struct):
     provider: str
-    in_flight: int
+    open: list[AttemptId]
 
 
 class _Usage(msgspec.Struct):
@@ -78,7 +81,7 @@ class Bills:
         """What each provider asks for in all, nano-dollars, fees included; filled by `fetch`."""
 
     async def fetch(self) -> Sequence[Bill]:
-        """One bill per origin, drawn once nothing is in flight there. Raises Unavailable."""
+        """One bill per origin; what is still being served there is named as open. Raises Unavailable."""
         found: list[Bill] = []
         for origin in self._ca_of:
             async with self._client(origin) as client:
@@ -97,11 +100,10 @@ class Bills:
         return httpx.AsyncClient(base_url=origin, timeout=_TIMEOUT_S, trust_env=False, verify=trusted)
 
     async def _bill(self, client: httpx.AsyncClient, origin: str) -> Bill:
-        async with in_time(DEADLINE_S, lambda: f"the provider at {origin} still has requests in flight"):
-            while (await _get(client, "state", _State)).in_flight:  # noqa: ASYNC110 - its, not ours
-                await asyncio.sleep(POLL_S)
-        # Nothing is in flight: an attempt that settled before now has its line.
+        await _until_closed(client)
+        # First what is open, then the lines: what ends in between is in both, and left out, not lost.
         complete_until_ns = self._clock.wall_ns()
+        state = await _get(client, "state", _State)
         invoice = await _get(client, "invoice", _Invoice)
         self.totals[invoice.provider] = invoice.total_nanousd
         return Bill(
@@ -117,7 +119,17 @@ class Bills:
                 for line in invoice.lines
             ),
             complete_until_ns=complete_until_ns,
+            open=frozenset(state.open),
         )
+
+
+async def _until_closed(client: httpx.AsyncClient) -> None:
+    """Give calls that are being served now some time to end: what is left of them is left out of this bill."""
+    open_now = frozenset((await _get(client, "state", _State)).open)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE_S):
+            while not open_now.isdisjoint((await _get(client, "state", _State)).open):  # noqa: ASYNC110 - its
+                await asyncio.sleep(POLL_S)
 
 
 async def _get(client: httpx.AsyncClient, path: str, shape: type[Any]) -> Any:

@@ -79,6 +79,7 @@ class Desk:
             "provider": self._provider.id,
             "now_s": now_s,
             "in_flight": account.in_flight,
+            "open": self._log.open_attempts(),
             "balance_nanousd": account.balance_nanousd,
             "cached_blocks": None if cache is None else len(cache),
             "windows": [{**state._asdict(), "remaining": state.remaining} for state in account.states(now_s)],

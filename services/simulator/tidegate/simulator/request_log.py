@@ -29,18 +29,25 @@ class RequestLog:
     def __init__(self, file: LogFile | None) -> None:
         self.lines: list[Line] = []
         self._by_attempt: dict[str, list[Line]] = {}
+        self._open: dict[int, Line] = {}
         self._file = file
 
     def open(self, line: Line) -> None:
         """A request arrived."""
         self.lines.append(line)
+        self._open[line.ordinal] = line
         if line.attempt is not None:
             self._by_attempt.setdefault(line.attempt, []).append(line)
 
     def settle(self, line: Line) -> None:
         """The line is final: put it on disk where a file was given."""
+        self._open.pop(line.ordinal, None)
         if self._file is not None:
             self._file.append(line)
+
+    def open_attempts(self) -> list[str]:
+        """Attempt ids of requests that are still being served."""
+        return [line.attempt for line in self._open.values() if line.attempt is not None]
 
     def of_attempt(self, attempt: str) -> list[Line]:
         """Every line of an attempt id; a repeated id has several."""

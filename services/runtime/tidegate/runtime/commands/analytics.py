@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import typer
 
+from tidegate.runtime.commands.bars import Phases, bars
 from tidegate.runtime.commands.shared import (
     FINDING,
     ConfigOption,
@@ -139,7 +140,8 @@ def verify(
     tenant: TenantOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Replay recorded decisions bit by bit; exit code 1 and the first differences when one differs."""
+    """Replay recorded decisions bit by bit; exit code 1 when one differs, when inputs are missing, or when there
+    was nothing to replay."""
     from tidegate.analytics import render, replay_verify
     from tidegate.planner.replay import verify as verify_one
     from tidegate.runtime.readmodels import whole_log
@@ -147,11 +149,12 @@ def verify(
     machine, _ = machine_of(config)
     only = replay_verify.Only(since_ns=_ns(since), route=route, tenant=tenant)
 
-    async def work() -> replay_verify.ReplayReport:
+    async def work(phases: Phases) -> replay_verify.ReplayReport:
         async with whole_log(machine) as log:
-            return await replay_verify.verify(log, verify_one, only)
+            return await replay_verify.verify(log, verify_one, only, phases)
 
-    found = _run(work())
+    with bars(quiet=json) as phases:
+        found = _run(work(phases))
     if json:
         print_json(render.replay_json(found))
     else:
@@ -174,14 +177,16 @@ def rebuild(
 
     machine, _ = machine_of(config)
 
-    async def work() -> tuple[Any, Any]:
+    async def work(phases: Phases) -> tuple[Any, Any]:
         async with whole_log(machine) as log:
-            built = await build(log, machine.projections_path, Limits())
+            built = await build(log, machine.projections_path, Limits(), phases("folding the log"))
+        phases("comparing with the live read model")
         if await projector_answers(machine):
             return built, await SocketSource(machine.query_socket).swap(force=force)
         return built, _plain(await asyncio.to_thread(adopt, machine.projections_path, Limits(), force=force))
 
-    built, swapped = _run(work())
+    with bars(quiet=json) as phases:
+        built, swapped = _run(work(phases))
     answer = {"built": _plain(built), "swap": swapped}
     if json:
         print_json(answer)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.runtime.commands.bars import bars
 from tidegate.runtime.commands.shared import (
     FINDING,
     ConfigOption,
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tidegate.analytics.reconcile import Reconciliation
+    from tidegate.runtime.commands.bars import Phases
+
+SETTLING_S = 10.0
+"""How long settlements of attempts that are billed already may take into the log."""
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +45,7 @@ def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: Wai
     """Exit code 1 when the ledger does not equal the bills even then, 2 when a provider shows no bill, or when
     the log does not get the journals' events in time.
 
+    Traffic may go on: attempts that a provider still serves when its bill is drawn are left for the next run.
     `tidegate serve` (or the log role) must run: corrections go through a journal as all events do.
     """
     from tidegate.analytics import render
@@ -51,14 +57,15 @@ def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: Wai
 
     machine, _ = machine_of(config)
 
-    async def work() -> "Reconciliation":
+    async def work(phases: "Phases") -> "Reconciliation":
         await until_relayed(machine.data_dir, wait_s, tell)
         async with whole_log(machine) as log:
             bills = Bills(machine.settings.targets, machine.clock)
-            return await compare(log, bills, JournalRecorder(machine))
+            return await compare(log, bills, JournalRecorder(machine), phases, SETTLING_S)
 
     try:
-        found = asyncio.run(work())
+        with bars(quiet=json) as phases:
+            found = asyncio.run(work(phases))
     except TidegateError as error:
         fail(str(error))
     if json:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from tidegate.runtime.commands.bars import bars
 from tidegate.runtime.commands.shared import ConfigOption, ParentOption, say
 from tidegate.runtime.commands.starting import ready_machine, told
 from tidegate.runtime.machine import Machine
@@ -67,7 +68,8 @@ def log_role(
     machine, _ = ready_machine(config, "log")
     role = LogRole(machine)
     if drain is not None:
-        told(lambda: run_role(role.drain(drain.resolve()), parent_fd))
+        with bars(quiet=False) as phases:
+            told(lambda: run_role(role.drain(drain.resolve(), phases("draining")), parent_fd))
         return
     told(lambda: run_role(beside(role.run, *_companions(machine)), parent_fd))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tidegate.events.archive import Archiver
 
 ARCHIVE_EVERY_S = 60.0
+WATCH_EVERY_S = 0.1
 
 
 def tell(folder: Path, error: Exception | None) -> None:
@@ -100,13 +101,18 @@ class LogRole:
         if isinstance(log, SqliteEventLog):
             await delete_archived(log, archiver.manifest, frozenset({"relay"}), now_ns)
 
-    def drain(self, data_dir: Path) -> Callable[[Stopping], Awaitable[None]]:
-        """A role that drains another folder's orphaned journals and ends."""
+    def drain(
+        self, data_dir: Path, watch: Callable[[int, int], None] = lambda _sent, _of: None
+    ) -> Callable[[Stopping], Awaitable[None]]:
+        """A role that drains another folder's orphaned journals and ends; `watch` is told the events sent, and
+        how many there are.
+        """
 
         async def run(_stopping: Stopping) -> None:
             machine = self._machine
             log = machine.open_log(("relay",))
             relay = Relay(data_dir, log, machine.clock, machine.ids, report=tell)
+            watching = asyncio.ensure_future(_watch(relay, watch))
             try:
                 await relay.drain()
                 logger().info("drained", path=str(data_dir), count=relay.sent())
@@ -114,7 +120,15 @@ class LogRole:
                 logger().error("not drained", code=error.code, why=str(error))
                 raise
             finally:
+                watching.cancel()
                 relay.close()
                 await log.close()
 
         return run
+
+
+async def _watch(relay: Relay, watch: Callable[[int, int], None]) -> None:
+    while True:
+        sent = relay.sent()
+        watch(sent, sent + relay.lag())
+        await asyncio.sleep(WATCH_EVERY_S)
