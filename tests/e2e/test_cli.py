@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -78,7 +79,14 @@ async def test_status_and_metrics_name_every_process(served: Served) -> None:
     assert answer.status_code == 200
     for instance in INSTANCES:
         assert f'instance="{instance}"' in answer.text
+    for name in ("request_overhead", "request_duration", "time_to_first_token"):
+        assert f'tidegate_{name}_seconds_bucket{{instance="gw-0",le="+Inf"}}' in answer.text
     assert (await served.admin("GET", "/admin/status")).json()["processes"].keys() == INSTANCES
+    shown = (await served.run("status")).out
+    assert re.search(
+        r"request_duration_seconds +mean \S+, half ≤ \S+, 99 % ≤ \S+, of \d+$", shown, re.MULTILINE
+    )
+    assert "bucket" not in shown
 
 
 async def test_a_decision_is_explained_in_five_lines_or_as_json(served: Served) -> None:
@@ -183,6 +191,12 @@ async def test_the_config_is_checked_and_described_and_keys_are_made(served: Ser
     assert "SIM_KEY is not set" in lost.json(code=1)["mistakes"][0]
     schema = (await served.run("config", "schema", config=False)).json()
     assert "Settings" in schema["$defs"]
+    assert (await served.run("config", "schema", "--json", config=False)).json() == schema
+    for arguments in (("check",), ("check", "--json")):
+        for path in ("no-such.toml", "."):
+            missing = await served.run("config", *arguments, "-c", str(served.folder / path), config=False)
+            assert (missing.code, missing.out) == (2, "")
+            assert "cannot be read" in missing.err
     made = (await served.run("keys", "new", "k9", "acme", "--json", config=False)).json()
     assert made["digest"] == key_digest(made["key"])
     other = (await served.run("keys", "new", "k9", "acme", "--json", config=False)).json()

@@ -2,19 +2,28 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from prometheus_client.core import CollectorRegistry, CounterMetricFamily, GaugeMetricFamily, Metric
+import msgspec
+from prometheus_client.core import (
+    CollectorRegistry,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import generate_latest
 
 PREFIX = "tidegate_"
 READ_TIMEOUT_S = 1.0
+_BUCKET = re.compile(r'(?P<name>\w+)_bucket\{le="(?P<bound>[^"]+)"\}')
 
 
 class MetricsServer:
-    """Answers one JSON object per connection: {"role": …, "numbers": {name: value}}. Names ending in `_total`
-    are counters, all others gauges."""
+    """Answers one JSON object per connection: {name: value}. Names ending in `_total` are counters, names like
+    `x_bucket{le="0.1"}` with `x_sum` are histograms, all others gauges."""
 
     def __init__(self, run_dir: Path, instance: str, numbers: Callable[[], Mapping[str, float]]) -> None:
         self._path = run_dir / f"{instance}.metrics"
@@ -59,20 +68,63 @@ async def _asked(path: Path) -> dict[str, float]:
         writer.close()
 
 
+class Histogram(msgspec.Struct, frozen=True):
+    """(bound as text, how many were at most that), ascending and ending with `+Inf`; the sum of all."""
+
+    buckets: tuple[tuple[str, float], ...]
+    sum: float
+
+    @property
+    def count(self) -> int:
+        """How many were observed."""
+        return int(self.buckets[-1][1])
+
+    def at_most(self, share: float) -> str:
+        """The bound that so large a share did not exceed, as text."""
+        return next(bound for bound, so_far in self.buckets if so_far >= share * self.count)
+
+
+def histograms_of(numbers: Mapping[str, float]) -> tuple[dict[str, float], dict[str, Histogram]]:
+    """Numbers of a process told apart: plain ones, and histograms by name."""
+    buckets: dict[str, list[tuple[str, float]]] = {}
+    plain = dict(numbers)
+    for name, value in numbers.items():
+        bucket = _BUCKET.fullmatch(name)
+        if bucket is not None:
+            buckets.setdefault(bucket["name"], []).append((bucket["bound"], value))
+            del plain[name]
+    return plain, {
+        name: Histogram(tuple(found), plain.pop(f"{name}_sum", 0.0)) for name, found in buckets.items()
+    }
+
+
 class _Collected:
     def __init__(self, found: Mapping[str, Mapping[str, float]]) -> None:
         self._found = found
 
     def collect(self) -> Iterable[Metric]:
         """Families over all instances."""
-        names = sorted({name for numbers in self._found.values() for name in numbers})
+        split = {instance: histograms_of(numbers) for instance, numbers in self._found.items()}
+        yield from _histograms({instance: histograms for instance, (_, histograms) in split.items()})
+        plain = {instance: numbers for instance, (numbers, _) in split.items()}
+        names = sorted({name for numbers in plain.values() for name in numbers})
         for name in names:
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             metric = family(PREFIX + name, name.replace("_", " "), labels=["instance"])
-            for instance, numbers in self._found.items():
+            for instance, numbers in plain.items():
                 if name in numbers:
                     metric.add_metric([instance], numbers[name])
             yield metric
+
+
+def _histograms(found: Mapping[str, Mapping[str, Histogram]]) -> Iterable[Metric]:
+    for name in sorted({name for histograms in found.values() for name in histograms}):
+        metric = HistogramMetricFamily(PREFIX + name, name.replace("_", " "), labels=["instance"])
+        for instance, histograms in found.items():
+            if name in histograms:
+                its = histograms[name]
+                metric.add_metric([instance], list(its.buckets), its.sum)
+        yield metric
 
 
 def render(found: Mapping[str, Mapping[str, float]]) -> bytes:

@@ -36,8 +36,12 @@ def check(
     ] = True,
 ) -> None:
     """Every mistake of the config at once: secrets and CA files of this machine, and targets that the log knows
-    otherwise under their id, included. Exit code 1 when there is one."""
+    otherwise under their id, included. Exit code 1 when there is one, 2 when the file cannot be read."""
     path = config_path(config).resolve()
+    try:
+        path.read_bytes()
+    except OSError as error:
+        fail(f"{path} cannot be read: {error.strerror}")
     mistakes: list[str] = []
     digest, not_compared = None, None
     try:
@@ -76,8 +80,11 @@ def _checked(path: Path, *, secrets: bool) -> tuple[str, str | None]:
 
 
 @config_app.command()
-def schema() -> None:
+def schema(
+    json: Annotated[bool, typer.Option("--json", help="As without: the schema is JSON.")] = False,
+) -> None:
     """JSON Schema of the config file."""
+    _ = json
     print_json(msgspec.json.schema(Settings))
 
 

@@ -129,6 +129,11 @@ def simulate(
         fail(str(error))
 
 
+def _exact(value: float) -> str:
+    """Every digit of a count; of a fraction six places."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
 def status(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Numbers of every process that answers on its local socket."""
     from tidegate.runtime import metrics
@@ -139,7 +144,14 @@ def status(config: ConfigOption = None, json: JsonOption = False) -> None:
         print_json(found)
     for instance, numbers in [] if json else found.items():
         say(instance)
-        for name, value in numbers.items():
-            say(f"  {name:<32} {value:g}")
+        plain, histograms = metrics.histograms_of(numbers)
+        for name, value in plain.items():
+            say(f"  {name:<32} {_exact(value)}")
+        for name, its in histograms.items():
+            if its.count:
+                mean = f"mean {its.sum / its.count:.3g}"
+                say(
+                    f"  {name:<32} {mean}, half ≤ {its.at_most(0.5)}, 99 % ≤ {its.at_most(0.99)}, of {its.count}"
+                )
     if not found:
         fail("no process answers: is `tidegate serve` running with this config?", FINDING)
