@@ -2,10 +2,11 @@
 
 The log holds signals in the mix of the demo (see `support/signals.py`) over 50 pools, half of them with two
 windows, and bins of the windows close as often, per demand, as in the demo. It is filled before the clock
-starts. Then a runner opens an empty state, reads, folds, publishes snapshots of all 100 subjects and commits as
-in production until everything is applied and committed. The median run counts. Goals for the default runner:
-≥ 100,000 events/s from SQLite, ≥ 50,000 from Kafka; the faust runner is printed beside. Without a broker the
-Kafka rows are left out, or fail when TIDEGATE_REQUIRE_KAFKA is 1. Writes build/estimator.json.
+starts. Then a runner opens an empty state, reads, folds, publishes snapshots of all targets and pools and commits
+as in production until everything is applied and committed. The median run counts; of the faust runner there is
+one, over an eighth of the events. Goals for the default runner: ≥ 100,000 events/s from SQLite, ≥ 50,000 from
+Kafka; faust is printed beside. Without a broker the Kafka rows are left out, or fail when TIDEGATE_REQUIRE_KAFKA
+is 1. Writes build/estimator.json.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ GOALS = {("sqlite", "log"): 100_000, ("kafka", "log"): 50_000}
 POOLS = 50
 SOURCE = "gw-0@01a22b86-ca98-7000-8875-581437005023"
 STEP_NS = 2_800_000_000
+FAUST_PART = 8
 _BATCH = 5_000
 
 
@@ -184,7 +186,12 @@ async def on_kafka(broker: Broker, name: str, count: int) -> Row:
 
 
 async def kafka_rows(broker: Broker, runners: Sequence[str], count: int, runs: int) -> list[Row]:
-    return [median([await on_kafka(broker, name, count) for _ in range(runs)]) for name in runners]
+    rows: list[Row] = []
+    if "log" in runners:
+        rows.append(median([await on_kafka(broker, "log", count) for _ in range(runs)]))
+    if "faust" in runners:  # many times slower, and no goal: one short run
+        rows.append(await on_kafka(broker, "faust", count // FAUST_PART))
+    return rows
 
 
 def median(rows: Sequence[Row]) -> Row:
