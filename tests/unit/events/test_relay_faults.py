@@ -252,6 +252,22 @@ async def test_what_a_dead_owner_committed_and_never_synced_is_settled_after_its
     watched.relay.close()
 
 
+async def test_an_owner_that_came_and_went_unseen_gives_its_successor_the_whole_time(tmp_path: Path) -> None:
+    slot = tmp_path / "journals" / "gw-0"
+    await attempts(slot, 1, start=1)
+    watched = Watched(tmp_path)
+    await watched.relay.step()
+    ((relay, *_),) = watched.relay._slots.values()
+    for life in range(5):  # every look meets the slot between two lives
+        assert not await relay.drain_if_orphaned()
+        watched.clock.advance_ns(9 * 10**8)
+        await (await open_journal(slot, start=100 + life)).close()
+    assert not await relay.drain_if_orphaned()
+    watched.clock.advance_ns(10**9)
+    assert await relay.drain_if_orphaned()
+    watched.relay.close()
+
+
 async def test_a_journal_that_holds_nothing_is_done(tmp_path: Path) -> None:
     JournalStore.open(tmp_path / "journals" / "gw-0").close()
     watched = Watched(tmp_path)

@@ -44,6 +44,7 @@ class JournalRelay:
         self._ids = ids
         self._orphan_after_ns = int(orphan_after_s * 1e9)
         self._free_since_ns: int | None = None
+        self._lives_when_free = 0
         self._tail: JournalTail | None = None
         self._mark: SyncedMark | None = None
         self._synced = 0
@@ -132,9 +133,10 @@ class JournalRelay:
         if self._is_done():
             self._free_since_ns = None
             return True
-        now_ns = self._clock.mono_ns()
-        if self._free_since_ns is None:
-            self._free_since_ns = now_ns
+        now_ns, lives = self._clock.mono_ns(), self._opened()[0].lives()
+        if self._free_since_ns is None or lives != self._lives_when_free:
+            # An owner may have come and gone between two looks: its successor has the whole time again.
+            self._free_since_ns, self._lives_when_free = now_ns, lives
         if not at_once and now_ns - self._free_since_ns < self._orphan_after_ns:
             return False
         try:

@@ -243,6 +243,11 @@ class JournalTail:
         with _translating(self.folder / DB):
             return _one(self._db, _LAST_SEQ) or 0
 
+    def lives(self) -> int:
+        """How many owners have written here so far. Raises JournalCorrupt, JournalUnwritable."""
+        with _translating(self.folder / DB):
+            return _one(self._db, "SELECT max(id) FROM sources") or 0
+
     def close(self) -> None:
         """Close the file."""
         self._db.close()
