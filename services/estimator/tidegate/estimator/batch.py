@@ -16,17 +16,13 @@ class Batch:
     Flat lists instead of tuples: thousands of small objects less to make and to look through for garbage.
     """
 
-    __slots__ = ("demands", "health", "lengths", "prices", "speeds", "ttfts", "uses")
+    __slots__ = ("demands", "outcomes", "prices", "ttfts", "uses")
 
     def __init__(self) -> None:
-        self.health: list[int] = []
-        """target, ts, error, quota"""
+        self.outcomes: list[int] = []
+        """target, ts, error, quota, output tokens (0: none known), ns they took (0: not measured)"""
         self.ttfts: list[int] = []
         """target, ts, ttft ns, input tokens"""
-        self.speeds: list[int] = []
-        """target, ts, output tokens, ns"""
-        self.lengths: list[int] = []
-        """target, ts, output tokens"""
         self.prices: list[int] = []
         """price series, ts, nano-dollars, tokens"""
         self.uses: list[int] = []
@@ -36,10 +32,8 @@ class Batch:
 
     def apply(self, state: State) -> None:
         """Let every model observe what was collected."""
-        if self.health:
-            who, at, error, quota = _columns(self.health, 4)
-            state.health.observe(who, at, error != 0, quota != 0)
-        _observe_rates(state, self)
+        if self.outcomes or self.ttfts:
+            _observe_outcomes(state, _columns(self.outcomes, 6), _columns(self.ttfts, 4))
         self.apply_prices(state)
         if self.uses:
             who, at, start, units, overlap = _columns(self.uses, 5)
@@ -61,19 +55,23 @@ def _columns(flat: list[int], width: int) -> IntArray:
     return np.ascontiguousarray(rows.reshape(-1, width).T)
 
 
-def _observe_rates(state: State, batch: Batch) -> None:
-    """The three rates are series of one table: one call costs less than three."""
-    ttft, ttft_at, ttft_ns, prompt = _columns(batch.ttfts, 4)
-    speed, speed_at, tokens, took_ns = _columns(batch.speeds, 4)
-    length, length_at, output = _columns(batch.lengths, 3)
+def _observe_outcomes(state: State, outcomes: IntArray, ttfts: IntArray) -> None:
+    """Health, and the three rates: series of one table, because one call costs less than three."""
+    who, at, error, quota, output, _ = outcomes
+    state.health.observe(who, at, error != 0, quota != 0)
+    length, length_at, _, _, lengths, _ = outcomes[:, output > 0]
+    speed, speed_at, _, _, tokens, took_ns = outcomes[:, outcomes[5] > 0]
+    ttft, ttft_at, ttft_ns, prompt = ttfts
     feature = np.zeros(ttft.size + speed.size + length.size)
     feature[: ttft.size] = prompt_feature(prompt)
     places = [RATES.index(name) for name in ("ttft", "speed", "length")]
-    who = [target * len(RATES) + place for target, place in zip((ttft, speed, length), places, strict=True)]
+    series = [
+        target * len(RATES) + place for target, place in zip((ttft, speed, length), places, strict=True)
+    ]
     state.rates.observe(
-        np.concatenate(who),
+        np.concatenate(series),
         np.concatenate((ttft_at, speed_at, length_at)),
-        np.concatenate((ttft_ns / 1e6, tokens * 1e9 / took_ns, output.astype(np.float64))),
+        np.concatenate((ttft_ns / 1e6, tokens * 1e9 / took_ns, lengths.astype(np.float64))),
         feature,
     )
 

@@ -81,11 +81,15 @@ class Folding:
         if not data.evidence:
             return
         if data.outcome == "completed":
-            self.batch.health += (target, ts, 0, 0)
             cooldown = self.state.target_cooldown[target]
             if cooldown.strikes or cooldown.until_ns is not None:
                 self._reopen(cooldown)
-            self._measure(target, ts, data)
+            output = data.tokens.output
+            output = output if output is not None and output > 0 else 0
+            took_ns = 0
+            if output >= _MIN_SPEED_TOKENS and data.duration_ns is not None and data.ttft_ns is not None:
+                took_ns = max(data.duration_ns - data.ttft_ns, 0)
+            self.batch.outcomes += (target, ts, 0, 0, output, took_ns)
         if data.basis == "reported" and data.price is not None:
             self._bill(target, ts, data.tokens, data.price)
 
@@ -111,17 +115,6 @@ class Folding:
             overlap_ns = duration_ns if use.first_request else 0
             self.batch.uses += (self._window(pool, use), ts, use.period_start_ns, use.units, overlap_ns)
             self.pools.add(pool)
-
-    def _measure(self, target: int, ts: int, data: UsageSettled) -> None:
-        output = data.tokens.output
-        if output is None or output <= 0:
-            return
-        self.batch.lengths += (target, ts, output)
-        if data.duration_ns is None or data.ttft_ns is None or output < _MIN_SPEED_TOKENS:
-            return
-        took_ns = data.duration_ns - data.ttft_ns
-        if took_ns > 0:
-            self.batch.speeds += (target, ts, output, took_ns)
 
     def _bill(self, target: int, ts: int, tokens: Tokens, price: ListPrice) -> None:
         """Observe what each class cost per token by its list price."""
@@ -150,7 +143,8 @@ class Folding:
         state = self.state
         target = self._target(data.target, partition)
         if data.cause in _ILLNESS or data.cause in _QUOTA:
-            self.batch.health += (target, ts, int(data.cause in _ILLNESS), int(data.cause in _QUOTA))
+            error, quota = int(data.cause in _ILLNESS), int(data.cause in _QUOTA)
+            self.batch.outcomes += (target, ts, error, quota, 0, 0)
         if data.cause not in _CLOSING:
             return
         cooldown = state.target_cooldown[target]
