@@ -27,11 +27,13 @@ class UsageTally:
             return
         fields = self._fields
         for name, value in usage.items():
-            if _is_count(value):
-                fields[name] = value
-            elif isinstance(value, dict):
+            kind = type(value)  # JSON's true and false are ints to isinstance
+            if kind is int:
+                if 0 <= value <= MAX_COUNT:
+                    fields[name] = value
+            elif kind is dict:
                 for part, count in value.items():
-                    if _is_count(count):
+                    if type(count) is int and 0 <= count <= MAX_COUNT:
                         fields[f"{name}.{part}"] = count
 
     def tokens(self) -> Tokens:
@@ -39,10 +41,6 @@ class UsageTally:
         if self._dialect == "anthropic":
             return _from_anthropic(self._fields)
         return _from_openai(self._fields)
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= MAX_COUNT  # JSON's true and false are ints to isinstance
 
 
 def from_answer(dialect: Dialect, answer: dict[str, Any]) -> Tokens:

@@ -27,6 +27,8 @@ from tidegate.events.types import AttemptId, Durability, EventId, SourceId
 
 MAINTAIN_S = 0.1
 MAINTAIN_SOON_S = 0.01
+BUSY_NS = 2_000_000
+"""A flush so soon after the last one takes one more turn of the loop with it."""
 LOCK_TRIES = 25
 LOCK_RETRY_S = 0.02
 _SIGNALS = INDEX[SIGNALS.name]
@@ -44,8 +46,9 @@ class _Closing(NamedTuple):
 class Journal:
     """One slot's journal, used from one event loop. `open` settles what a dead owner left open.
 
-    `record`/`start`/`settle` buffer an event and return its seq; everything buffered in one turn of the loop
-    becomes one row. `wait_committed` and `wait_settled` tell when it is in the file and safe.
+    `record`/`start`/`settle` buffer an event and return its seq; everything buffered in one turn of the loop,
+    in two when the journal is busy, becomes one row. `wait_committed` and `wait_settled` tell when it is in the
+    file and safe.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self._pending: list[bytes] = []
         self._has_settlement = False
+        self._flushed_ns = 0
         self._first_seq = self._next_seq = store.next_seq
         self._open: dict[AttemptId, int] = {}
         self._closing_now: dict[AttemptId, _Closing] = {}
@@ -179,7 +183,8 @@ class Journal:
         value = codec.encode(Draft(event, kind, version, now_ns, self.source, seq, data, *shared))
         self._next_seq = seq + 1
         if not self._pending:
-            self._loop.call_soon(self._flush_unless_held)
+            is_busy = now_ns - self._flushed_ns < BUSY_NS
+            self._loop.call_soon(self._flush_next_turn if is_busy else self._flush_unless_held)
         self._pending.append(frames.pack(topic, partition, flag, key.encode(), value))
         return Receipt(seq, event, self._batch)
 
@@ -198,7 +203,8 @@ class Journal:
 
         Raises JournalUnwritable when it could not be stored.
         """
-        await self.wait_committed(receipt)
+        if not receipt.batch.done or receipt.batch.error is not None:
+            await self.wait_committed(receipt)
         if self._durability == "strict" and self.synced_seq < receipt.seq:
             await self.wait_synced(receipt.seq)
 
@@ -216,6 +222,10 @@ class Journal:
         self._sync_waiters.append((seq, waiter))
         self._sync.request()
         await waiter
+
+    def _flush_next_turn(self) -> None:
+        # Flushes follow one another closely: what the next turn brings shares one with this one.
+        self._loop.call_soon(self._flush_unless_held)
 
     def _flush_unless_held(self) -> None:
         if not self._sync.holding:  # else the thread says when the file is free again; the loop never waits
@@ -248,7 +258,7 @@ class Journal:
 
     def _insert(self, count: int, blob: bytes) -> None:
         mark = next(iter(self._open.values()), self._next_seq)
-        now_ns = self._clock.wall_ns()
+        now_ns = self._flushed_ns = self._clock.wall_ns()
         try:
             self._store.insert(count, mark, self.source, now_ns, blob)
         except JournalUnwritable:
