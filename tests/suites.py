@@ -53,7 +53,7 @@ TEST = [
     Suite("unit, structure", covered("tests/unit", "tests/structure")),
     *CHECK,
     Suite("contract", covered("tests/contract")),
-    Suite("simulation", [*PYTEST, *NOT_NIGHTLY, "tests/simulation"]),
+    Suite("simulation", covered("tests/simulation")),
     Suite("security", covered("tests/security")),
     Suite("wheel", [sys.executable, "tests/structure/built_wheel.py"]),
     Suite("coverage", [sys.executable, "tests/structure/coverage_figures.py"], alone=True),
