@@ -18,6 +18,7 @@ from openai import AsyncOpenAI
 from support.fleet import until
 from support.rig import KEY, provider
 from support.served import INSTANCES, Served, serving
+from tidegate.analytics.reports import REPORTS
 from tidegate.gateway.credentials import key_digest
 from tidegate.runtime.roles.admin import admin_token
 
@@ -98,6 +99,10 @@ async def test_a_decision_is_explained_in_five_lines_or_as_json(served: Served) 
     heads = [line.split(":")[0] for line in ran.out.splitlines()]
     assert heads == ["target", "price", "runner-up", "rejected", "read"]
     assert ran.out.startswith(f"target: {answer.headers['x-tidegate-target']} ")
+    assert max(map(len, ran.out.splitlines())) <= 80
+    whole = await served.run("explain", request, "--wide")
+    assert [line.split(":")[0] for line in whole.out.splitlines()] == heads
+    assert "seed" in whole.out
     explained = (await served.run("explain", request, "--json")).json()
     assert explained["chosen"]["target"] == answer.headers["x-tidegate-target"]
     missing = await served.run("explain", "nothing-of-this-name", "--json")
@@ -121,15 +126,35 @@ async def test_sql_counts_what_the_providers_served(served: Served) -> None:
     assert refused.out == ""
 
 
-@pytest.mark.parametrize("name", ["sessions", "drift", "spend", "failures"])
+@pytest.mark.parametrize("name", REPORTS)
 async def test_a_report_has_sections_for_people_and_programs(served: Served, name: str) -> None:
-    found = (await served.run("report", name, "--json")).json()
+    request = (await ask(served)).headers["x-tidegate-request-id"]
+    await served.settled()
+
+    async def projected() -> bool:
+        found = await served.run(
+            "sql", f"SELECT count(*) FROM v_requests WHERE request = '{request}'", "--json"
+        )
+        return bool(found.json()["rows"] == [[1]])
+
+    await until(projected, "the request in the read model")
+    narrow = {"request": [request], "requests": ["--tenant", "acme"], "usage": ["--tenant", "acme"]}.get(
+        name, []
+    )
+    found = (await served.run("report", name, *narrow, "--json")).json()
     assert found["report"] == name
-    assert found["sections"]
+    assert [section["query"] for section in found["sections"]] == list(REPORTS[name])
     assert all(section["columns"] for section in found["sections"])
-    shown = await served.run("report", name)
-    assert shown.code == 0
-    assert "…" not in shown.out
+    shown = await served.run("report", name, *narrow, env={"COLUMNS": "80"})
+    assert shown.code == 0, shown
+    assert max(map(len, shown.out.splitlines())) <= 80
+    wide = await served.run("report", name, *narrow, "--wide", env={"COLUMNS": "80"})
+    rows = sum(len(section["rows"]) for section in found["sections"])
+    filled = sum(bool(section["rows"]) for section in found["sections"])
+    lines = rows + filled + 2 * len(found["sections"]) - 1  # a title each, a heading each, a line between
+    for text in (shown.out, wide.out):
+        assert "…" not in text
+        assert len(text.splitlines()) == lines
 
 
 async def test_replay_of_every_decision_is_identical(served: Served) -> None:

@@ -1,6 +1,7 @@
 """Named SQL: one question per file in `queries/`, its parameters named in the comments at its head.
 
-Head lines: `-- title: …`, `-- audience: operator|tenant`, `-- param: name TYPE [required] meaning`.
+Head lines: `-- title: …`, `-- audience: operator|tenant`, `-- param: name TYPE [required] meaning`,
+`-- brief: column[=heading], …` (what people are shown unless they ask for all of it).
 """
 
 import re
@@ -16,7 +17,7 @@ from tidegate.analytics.errors import UnknownQuery
 Audience = Literal["operator", "tenant"]
 Value = int | float | str | bool | None
 
-_HEAD = re.compile(r"^-- (title|audience|param): (.+)$", re.MULTILINE)
+_HEAD = re.compile(r"^-- (title|audience|param|brief): (.+)$", re.MULTILINE)
 _PARAM = re.compile(r"^(\w+) (BIGINT|DOUBLE|VARCHAR) (required )?(.+)$")
 _PARSE: dict[str, type[int] | type[float] | type[str]] = {"BIGINT": int, "DOUBLE": float, "VARCHAR": str}
 
@@ -38,6 +39,8 @@ class NamedQuery(msgspec.Struct, frozen=True):
     audience: Audience
     params: tuple[Param, ...]
     sql: str
+    brief: tuple[tuple[str, str], ...] = ()
+    """(column, heading): few enough for one line of a terminal. Empty: all columns are."""
 
     def bind(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Every parameter with its value, text converted to its type. Raises UnknownQuery."""
@@ -85,11 +88,19 @@ def parse(name: str, text: str) -> NamedQuery:
         head.setdefault(key, []).append(value)
     params = tuple(_param(name, line) for line in head.get("param", ()))
     audience = head.get("audience", ["operator"])[0]
+    brief = tuple(_brief(each) for line in head.get("brief", ()) for each in line.split(", "))
     if "title" not in head or audience not in {"operator", "tenant"}:
         raise ValueError(f"query {name} needs a title and an audience of operator or tenant")
     if audience == "tenant" and not any(param.name == "tenant" and param.required for param in params):
         raise ValueError(f"query {name} is for tenants and must require the parameter tenant")
-    return NamedQuery(name, head["title"][0], "tenant" if audience == "tenant" else "operator", params, text)
+    return NamedQuery(
+        name, head["title"][0], "tenant" if audience == "tenant" else "operator", params, text, brief
+    )
+
+
+def _brief(text: str) -> tuple[str, str]:
+    column, _, heading = text.partition("=")
+    return column, heading or column
 
 
 def _param(query: str, line: str) -> Param:

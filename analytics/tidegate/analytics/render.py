@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tidegate.analytics.reconcile import Reconciliation
 from tidegate.analytics.replay_verify import ReplayReport
-from tidegate.analytics.reports import Report
+from tidegate.analytics.reports import Report, Section
 from tidegate.analytics.sql import Result
 from tidegate.events.money import dollars
 
@@ -23,13 +23,19 @@ def as_table(result: Result, title: str | None = None) -> Table:
     note = "more rows than shown" if result.truncated else None
     table = Table(title=title, caption=note, title_justify="left", caption_justify="left")
     for name, kind in zip(result.columns, result.types, strict=True):
-        numeric = kind.endswith("INT") or kind in {"INTEGER", "DOUBLE", "FLOAT"} or kind.startswith("DECIMAL")
-        heading = f"{name.removesuffix(_MONEY)} $" if name.endswith(_MONEY) else name
-        table.add_column(plain(heading), justify="right" if numeric else "left")
+        table.add_column(plain(_heading(name)), justify="right" if _is_numeric(kind) else "left")
     for row in result.rows:
         cells = zip(result.columns, row, strict=True)
         table.add_row(*(plain(shown(name, value)) for name, value in cells))
     return table
+
+
+def _heading(column: str) -> str:
+    return f"{column.removesuffix(_MONEY)} $" if column.endswith(_MONEY) else column
+
+
+def _is_numeric(kind: str) -> bool:
+    return kind.endswith("INT") or kind in {"INTEGER", "DOUBLE", "FLOAT"} or kind.startswith("DECIMAL")
 
 
 def shown(column: str, value: Any) -> str:
@@ -60,9 +66,37 @@ def result_json(result: Result) -> dict[str, Any]:
     }
 
 
-def report_tables(report: Report) -> list[Table]:
-    """One table per section."""
-    return [as_table(section.result, section.title) for section in report.sections]
+def report_tables(report: Report, *, wide: bool = False) -> list[Table]:
+    """One table per section, a line for each row: its brief columns, or all of them."""
+    return [_lines(section, () if wide else section.brief) for section in report.sections]
+
+
+def _lines(section: Section, brief: tuple[tuple[str, str], ...]) -> Table:
+    result = section.result
+    note = "more rows than shown" if result.truncated else None
+    title = section.title if result.rows else f"{section.title}: none"
+    table = Table(
+        title=title, caption=note, title_justify="left", caption_justify="left", box=None, pad_edge=False,
+        padding=(0, 2, 0, 0), title_style="bold", header_style="dim", show_header=bool(result.rows),
+    )  # fmt: skip
+    headings = dict(brief) or {name: _heading(name) for name in result.columns}
+    for name, heading in headings.items():
+        kind = result.types[result.columns.index(name)]
+        table.add_column(plain(heading), justify="right" if _is_numeric(kind) else "left", no_wrap=True)
+    for row in result.records():
+        table.add_row(
+            *(plain(_short(name, row[name]) if brief else shown(name, row[name])) for name in headings)
+        )
+    return table
+
+
+def _short(column: str, value: Any) -> str:
+    """One cell where room is scarce: times to the minute, money to six places."""
+    if column.endswith("_at") and isinstance(value, str):
+        return value[5:16].replace("T", " ")
+    if column.endswith(_MONEY) and isinstance(value, int):
+        return f"{value / 1e9:.6f}"
+    return f"{value:.3g}" if isinstance(value, float) else shown(column, value)
 
 
 def report_json(report: Report) -> dict[str, Any]:

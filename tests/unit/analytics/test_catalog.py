@@ -4,7 +4,6 @@ import pytest
 
 from tidegate.analytics.catalog import catalog, named, parse
 from tidegate.analytics.errors import UnknownQuery
-from tidegate.analytics.reports import REPORTS
 
 HEAD = "-- title: A question\n-- param: n BIGINT how many\n-- param: who VARCHAR required whose\nSELECT 1\n"
 
@@ -36,12 +35,6 @@ def test_tenants_cannot_name_a_query_of_operators() -> None:
 
 def test_operators_can_name_all() -> None:
     assert named("tenant_usage").audience == "tenant"
-
-
-def test_every_report_is_made_of_queries_that_take_its_filters() -> None:
-    for names in REPORTS.values():
-        for name in names:
-            assert {param.name for param in named(name).params} == {"tenant", "since_ns"}, name
 
 
 def test_parameters_are_bound_by_type_and_left_out_ones_are_null() -> None:

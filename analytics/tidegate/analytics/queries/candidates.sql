@@ -1,5 +1,6 @@
 -- title: Every candidate of a decision: verdict, rank and price parts
 -- param: id VARCHAR required decision or request
+-- brief: target, rank, reason, price_nanousd=price $, cash_nanousd=cash $, p_exhaust=P(exhausted)
 SELECT
     target, pool, rank, chosen, reason, detail, grade,
     price_nanousd, cash_nanousd, quota_nanousd, retry_nanousd, time_nanousd, switch_nanousd,

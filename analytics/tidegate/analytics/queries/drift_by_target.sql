@@ -1,6 +1,7 @@
 -- title: Planned and actual cost per target, with the mean error
 -- param: tenant VARCHAR only this tenant
 -- param: since_ns BIGINT settled from this time on, in nanoseconds
+-- brief: target, attempts, failed_over=over, expected_nanousd=planned $, actual_nanousd=actual $, relative_error=error
 SELECT
     actual_target AS target,
     count(*) AS attempts,

@@ -1,6 +1,7 @@
 -- title: Attempts whose cost was furthest from the plan
 -- param: tenant VARCHAR only this tenant
 -- param: since_ns BIGINT settled from this time on, in nanoseconds
+-- brief: settled_at=settled, actual_target=target, expected_nanousd=planned $, ledger_nanousd=actual $, expected_output_tokens=out planned, output_tokens=out
 SELECT
     settled_at, request, decision, route, planned_target, actual_target, failed_over, outcome,
     expected_nanousd, ledger_nanousd, error_nanousd,

@@ -1,6 +1,7 @@
 -- title: All sessions in one line
 -- param: tenant VARCHAR only this tenant
 -- param: since_ns BIGINT active from this time on, in nanoseconds
+-- brief: sessions, requests, completed, refused, failed, failed_over=over, ledger_nanousd=ledger $
 SELECT
     count(*) AS sessions,
     sum(requests) AS requests,

@@ -1,6 +1,7 @@
 -- title: What was spent per day, tenant and target
 -- param: tenant VARCHAR only this tenant
 -- param: since_ns BIGINT from the day of this time on, in nanoseconds
+-- brief: day, tenant, target, attempts, output=out tokens, ledger_nanousd=ledger $
 SELECT
     day, tenant, target,
     sum(attempts) AS attempts,

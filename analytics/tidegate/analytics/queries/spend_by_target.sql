@@ -1,6 +1,7 @@
 -- title: What each target cost, and how much of it served nobody
 -- param: tenant VARCHAR only this tenant
 -- param: since_ns BIGINT settled from this time on, in nanoseconds
+-- brief: target, attempts, wasted_attempts=wasted, unpriced, ledger_nanousd=ledger $, wasted_nanousd=wasted $
 SELECT
     pool, target,
     count(*) AS attempts,

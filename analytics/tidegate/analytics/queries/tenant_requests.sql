@@ -2,6 +2,7 @@
 -- audience: tenant
 -- param: tenant VARCHAR required who asks
 -- param: since_ns BIGINT admitted from this time on, in nanoseconds
+-- brief: admitted_at=admitted, request, route, outcome, ledger_nanousd=$
 SELECT
     request, session, key_id, route, admitted_at, outcome, status, code, target, attempts,
     duration_ns, ttft_ns, unpriced, ledger_nanousd

@@ -2,6 +2,7 @@
 -- audience: tenant
 -- param: tenant VARCHAR required who asks
 -- param: since_ns BIGINT from the day of this time on, in nanoseconds
+-- brief: day, route, attempts, input_uncached=in, cache_read=cached, output=out, ledger_nanousd=ledger $
 SELECT
     day, route,
     sum(attempts) AS attempts,

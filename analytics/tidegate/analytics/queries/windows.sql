@@ -1,4 +1,5 @@
 -- title: Quota windows as believed now
+-- brief: pool, window_id=window, status, used, quota_limit=limit, p_exhaust=P(exhausted), resets_at=resets
 SELECT
     pool, window_id, status, quota_limit, used, settled_units, uvi, p_exhaust,
     make_timestamp(resets_at_ns // 1000) AS resets_at,

@@ -15,6 +15,7 @@ from tidegate.runtime.commands.shared import (
     ConfigOption,
     JsonOption,
     fail,
+    lay_out,
     machine_of,
     print_json,
     say,
@@ -28,13 +29,19 @@ SinceOption = Annotated[
     dt.datetime | None,
     typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="From this time on, UTC."),
 ]
+WideOption = Annotated[
+    bool, typer.Option("--wide", help="All columns, to the last digit, however long the lines.")
+]
+EXPLAIN_COLUMNS = 80
 TenantOption = Annotated[str | None, typer.Option(help="One tenant only.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(help="Answer one SELECT over the read models.")(sql)
-    app.command(help="A report: sessions, drift, spend or failures.")(report)
+    app.command(help="A report: who spent what where, what failed, what is left of quotas, one request.")(
+        report
+    )
     app.command(help="Why a request went where it went, in five lines.")(explain)
     app.command(help="Build the read models anew from the log and compare.")(rebuild)
     app.add_typer(replay_app, name="replay")
@@ -78,13 +85,21 @@ def sql(
 
 
 def report(
-    name: Annotated[str, typer.Argument(help="sessions, drift, spend or failures.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="sessions, spend, drift, failures, quota, settlements, request (with its id),"
+            " requests or usage (of a tenant)."
+        ),
+    ],
+    wanted: Annotated[str | None, typer.Argument(metavar="[ID]", help="Request or decision id.")] = None,
     config: ConfigOption = None,
     tenant: TenantOption = None,
     since: SinceOption = None,
     json: JsonOption = False,
+    wide: WideOption = False,
 ) -> None:
-    """Named questions, answered together."""
+    """Named questions, answered together: a line for each row, the columns that matter."""
     from tidegate.analytics import render, reports
     from tidegate.runtime.readmodels import sql_source
 
@@ -92,26 +107,31 @@ def report(
 
     async def work() -> reports.Report:
         async with sql_source(machine) as source:
-            return await reports.report(source, name, tenant=tenant, since_ns=_ns(since))
+            asked = reports.Asked(id=wanted, tenant=tenant, since_ns=_ns(since))
+            return await reports.report(source, name, asked)
 
     found = _run(work())
     if json:
         print_json(render.report_json(found))
         return
-    for table in render.report_tables(found):
-        show(table)
+    for place, table in enumerate(render.report_tables(found, wide=wide)):
+        if place:
+            say("")
+        lay_out(table)
 
 
 def explain(
     request: Annotated[str | None, typer.Argument(help="Request or decision id; the newest without.")] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
+    wide: WideOption = False,
 ) -> None:
-    """Target, price parts, runner-up and gap, rejected targets, inputs."""
+    """Target, price parts, runner-up and gap, rejected targets, inputs: five lines of at most 80 columns."""
     from tidegate.analytics.decisions import find_decision
     from tidegate.events.decision import DecisionMade
     from tidegate.planner.explain import explain as in_lines
     from tidegate.planner.explain import explanation
+    from tidegate.runtime.commands.brief import five_lines
     from tidegate.runtime.readmodels import read_model_or_none, whole_log
 
     machine, _ = machine_of(config)
@@ -129,7 +149,7 @@ def explain(
     if json:
         print_json(explanation(decision))
     else:
-        say(in_lines(decision))
+        say(in_lines(decision) if wide else five_lines(decision, EXPLAIN_COLUMNS))
 
 
 @replay_app.command()

@@ -11,6 +11,7 @@ from tidegate.runtime.commands.shared import (
     ConfigOption,
     JsonOption,
     fail,
+    lay_out,
     machine_of,
     print_json,
     say,
@@ -74,7 +75,7 @@ def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: Wai
         show(render.reconciliation_table(found))
         if found.unreported:
             say("")
-            show(_unreported(found))
+            lay_out(_unreported(found))
     if not found.is_balanced:
         raise typer.Exit(FINDING)
 
@@ -84,9 +85,10 @@ def _unreported(found: "Reconciliation") -> "Table":
 
     from tidegate.analytics.render import plain
 
-    table = Table(title="Attempts whose usage was not reported with the answer", title_justify="left")
+    title = "Attempts whose usage was not reported with the answer"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("attempt", "target", "basis", "outcome", "confirmed"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=True)
     for each in found.unreported:
         values = (each.attempt, each.target, each.basis, each.outcome, "yes" if each.confirmed else "no")
         table.add_row(*map(plain, values))

@@ -55,6 +55,12 @@ def show(table: Table) -> None:
         say(str(table.caption))
 
 
+def lay_out(table: Table) -> None:
+    """A table with one line a row, however wide: what a terminal does with long lines is its own affair."""
+    natural = Measurement.get(out, out.options.update(max_width=_UNBOUNDED), table).maximum
+    Console(width=max(natural, out.width)).print(table, soft_wrap=True)
+
+
 def fail(message: str, code: int = CANNOT_RUN) -> NoReturn:
     """Say why on standard error and exit."""
     err.print(message, style="red", soft_wrap=True, markup=False, highlight=False)

@@ -87,6 +87,13 @@ def _switch(target: str, config: Any, reason: str, *, disabled: bool, local: boo
         say(f"{target} is {'disabled' if disabled else 'enabled'}")
 
 
+def _detail(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:200]
+
+
 def _actor() -> str:
     """Who is at the keyboard; a container's user may have no name."""
     try:
@@ -114,5 +121,5 @@ def _through_admin(machine: Any, target: str, action: str, reason: str) -> Any:
     except (httpx.HTTPError, ConfigInvalid) as error:
         fail(f"admin does not answer ({type(error).__name__}): use --local on each machine")
     if answer.status_code != 200:
-        fail(f"admin says {answer.status_code}: {answer.text[:200]}")
+        fail(f"admin says {answer.status_code}: {_detail(answer)}")
     return answer.json()

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.events.money import NANOUSD_PER_USD
-from tidegate.planner.explain import explain
+from tidegate.runtime.commands.brief import five_lines
 from tidegate.runtime.demo.figures import Figures
 from tidegate.runtime.demo.queries import DecisionRow, SpendRow, WindowRow
 from tidegate.runtime.demo.run import Result
@@ -29,7 +29,7 @@ def show(console: Console, result: Result) -> None:
         console.print(f"  not admitted: {reason.target} {reason.times} × {reason.reason}", highlight=False)
     if result.example is not None:
         _section(console, "one of them: its first choice failed, its client never knew")
-        for line in explain(result.example).splitlines():
+        for line in five_lines(result.example, 78).splitlines():
             console.print(Padding(Text(line), (0, 0, 0, 2)))
     _section(console, "money: spent by tenant (attempts), ledger beside the providers' own invoices")
     console.print(_money(result))
