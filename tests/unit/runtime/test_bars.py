@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -18,6 +19,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, *, terminal: bool, quiet: bool) -> st
         watch = phases("folding the log")
         watch(0, 100)
         watch(50, 100)
+        phases("asking")
         phases("comparing")(1, 7)
     return out.getvalue()
 
@@ -28,6 +30,9 @@ def test_at_a_terminal_the_phase_and_how_far_it_is_are_drawn_and_taken_away(
     text = drawn(monkeypatch, terminal=True, quiet=False)
     assert "comparing" in text
     assert "1/7" in text
+    assert not re.search(r"asking[^\r\n]*/100", text), (
+        "a phase does not begin with the figures of the one before"
+    )
     assert text.endswith("\x1b[2K")  # the line is cleared at the end
 
 

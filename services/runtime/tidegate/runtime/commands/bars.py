@@ -32,15 +32,18 @@ def bars(*, quiet: bool) -> Generator[Phases]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True) as progress:
-        task = progress.add_task("starting", total=None)
 
         def phase(name: str) -> Watch:
-            progress.reset(task, description=name, total=None)
+            for done_with in progress.task_ids:
+                progress.remove_task(done_with)
+            task = progress.add_task(name, total=None)
+
+            def watch(done: int, total: int) -> None:
+                progress.update(task, completed=done, total=total)
+
             return watch
 
-        def watch(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
+        phase("starting")
         yield phase
 
 
