@@ -14,6 +14,9 @@ from tidegate.events.log.port import EventLog, Reader
 POLL_RECORDS = 20_000
 """Of a backlog: the models take many events of many subjects in hardly more time than a few."""
 POLL_S = 0.02
+GATHER_S = 0.015
+"""Of a steady stream: a batch of a few events costs nearly what one of hundreds does."""
+GATHER_RECORDS = 500
 RETRY_S = 0.2
 RETRY_MAX_S = 2.0
 
@@ -88,6 +91,8 @@ class LogRunner:
                 if committing is None and engine.is_due(behind=len(records) >= POLL_RECORDS):
                     committing = asyncio.ensure_future(engine.commit())
                     await asyncio.sleep(0)
+                elif 0 < len(records) < GATHER_RECORDS:
+                    await asyncio.sleep(GATHER_S)
             if committing is not None:
                 await committing
             await engine.commit()
