@@ -273,3 +273,16 @@ def test_a_decoded_body_is_edited_as_one_that_nobody_looked_at(text: str, includ
         assert b"x".join(ours) == b"x".join(plain)
     else:
         assert ours == plain
+
+
+@pytest.mark.parametrize("options", [b"null", b"{}", b'{"include_usage":false}', b'{ "other" : 1 }'])
+def test_a_decoded_body_that_has_stream_options_already_gets_the_same_edit(options: bytes) -> None:
+    body = b'{"model":"m","stream_options":' + options + b',"messages":[]}'
+    edited = splice.around_parsed_model(body, include_usage=True)
+    assert edited == splice.around_model(body, include_usage=True)
+    assert orjson.loads(b'"m"'.join(edited))["stream_options"]["include_usage"] is True
+
+
+def test_a_walk_that_cannot_read_a_name_refuses() -> None:
+    with pytest.raises(SpliceRefused):
+        splice._walk(b"{1:2}", {})
