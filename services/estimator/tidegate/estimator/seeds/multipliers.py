@@ -78,7 +78,7 @@ def target_pressure(used: float, quota: float, left_h: float, burn_per_h: float,
         return 1.0
 
     def total(factor: float) -> float:
-        return used + burn_per_h * factor**-elasticity * left_h
+        return used + burn_per_h * math.pow(factor, -elasticity) * left_h
 
     if total(low) <= quota:
         return low
