@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidegate.estimator import rounds
 from tidegate.estimator.columns import Columns
-from tidegate.estimator.rounds import coalesce, elapsed_ms, scan, turns
+from tidegate.estimator.rounds import coalesce, elapsed_ms, in_order, scan, turns
 
 subjects = st.lists(st.integers(0, 5), max_size=60).map(lambda ids: np.array(ids, dtype=np.int64))
 
@@ -59,6 +59,12 @@ def test_a_scan_shows_each_subject_its_observations_in_order_however_wide_a_step
         assert table.data[0, subject] == told
 
 
+@given(st.lists(st.sampled_from((0, 1, 300, 65_535, 65_536, 70_000, 2**40, -1)), max_size=60))
+def test_subjects_are_brought_in_order_whatever_their_numbers(ids: list[int]) -> None:
+    idx = np.array(ids, dtype=np.int64)
+    assert in_order(idx).tolist() == sorted(range(len(ids)), key=ids.__getitem__)
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 10**12)), max_size=60))
 def test_merging_neighbours_keeps_sums_and_order_of_bins(rows: list[tuple[int, int, int]]) -> None:
     idx, bins, units = (np.array([row[k] for row in rows], dtype=np.int64) for k in range(3))
@@ -78,12 +84,16 @@ def test_merging_neighbours_keeps_sums_and_order_of_bins(rows: list[tuple[int, i
         ] == expected
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 50)), max_size=40), st.integers(0, 40))
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 50)), max_size=40),
+    st.integers(0, 40),
+    st.sampled_from((1, 10**12, 10**14)),  # the last: so far apart that only ranks keep the sums exact
+)
 def test_the_time_since_the_latest_observation_is_that_of_one_by_one(
-    rows: list[tuple[int, int]], known: int
+    rows: list[tuple[int, int]], known: int, unit: int
 ) -> None:
     idx = np.array([row[0] for row in rows], dtype=np.int64)
-    at = np.array([row[1] for row in rows], dtype=np.float64)
+    at = np.array([row[1] * unit for row in rows], dtype=np.float64)
     latest = [float(known), 0.0, 7.0, 0.0, 0.0]
     known_ms = np.array(latest)
     expected = []

@@ -4,6 +4,7 @@ import numpy as np
 
 from tidegate.estimator.columns import NS_PER_MS, IntArray
 from tidegate.estimator.rate_filter import prompt_feature
+from tidegate.estimator.rounds import in_order
 from tidegate.estimator.state import RATES, State
 
 HALF_LIFE_WINDOWS = 6
@@ -80,7 +81,7 @@ def _same_periods(
     who: IntArray, start: IntArray, units: IntArray, overlap: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Neighbouring uses of one window in one period as one use: integer sums are exact."""
-    order = np.argsort(who, kind="stable")
+    order = in_order(who)
     who, start, units, overlap = who[order], start[order], units[order], overlap[order]
     fresh = np.ones(who.size, dtype=np.bool_)
     fresh[1:] = (who[1:] != who[:-1]) | (start[1:] != start[:-1])

@@ -11,6 +11,7 @@ from tidegate.estimator.columns import FloatArray, IntArray, Table
 _Cell = TypeVar("_Cell", np.float64, np.int64)
 _CHUNK = 2048
 """Subjects of a step: keeps them in cache. Does not change a result."""
+_EXACT = 2.0**53
 
 
 def scan(
@@ -43,12 +44,10 @@ def elapsed_ms(known_ms: FloatArray, idx: IntArray, at_ms: FloatArray) -> FloatA
 
     `known_ms` holds the latest time of every subject (0: none yet); it is brought up to date.
     """
-    by_subject = np.argsort(idx, kind="stable")
+    by_subject = in_order(idx)
     who, at = idx[by_subject], at_ms[by_subject]
     fresh = _fresh(who)
-    values, rank = np.unique(at, return_inverse=True)
-    base = np.cumsum(fresh) * values.size  # so that no maximum reaches into the next subject
-    latest = values[np.maximum.accumulate(base + rank) - base]
+    latest = _latest(fresh, at)
     before = np.zeros(at.size)
     before[1:] = np.where(fresh[1:], 0.0, latest[:-1])
     before = np.maximum(before, known_ms[who])
@@ -58,10 +57,34 @@ def elapsed_ms(known_ms: FloatArray, idx: IntArray, at_ms: FloatArray) -> FloatA
     return elapsed
 
 
+def _latest(fresh: npt.NDArray[np.bool_], at: FloatArray) -> FloatArray:
+    """The maximum up to each element, begun anew where `fresh`."""
+    first = at.min(initial=np.inf)
+    after = at - first
+    reach = after.max(initial=0.0) + 1.0
+    if at.size * reach < _EXACT:  # whole milliseconds: sums below are exact
+        base = np.cumsum(fresh) * reach  # so that no maximum reaches into the next subject
+        latest: FloatArray = np.maximum.accumulate(base + after) - base + first
+        return latest
+    values, rank = np.unique(at, return_inverse=True)
+    places = np.cumsum(fresh) * values.size
+    found: FloatArray = values[np.maximum.accumulate(places + rank) - places]
+    return found
+
+
+def in_order(idx: IntArray) -> IntArray:
+    """Positions of `idx` by subject, each in its order: a stable sort, of 16 bits where they are enough."""
+    few = idx.size > 0 and idx.min() >= 0 and idx.max() < 1 << 16
+    order: IntArray = np.argsort(
+        idx.astype(np.uint16) if few else idx, kind="stable"
+    )  # radix: ten times faster
+    return order
+
+
 def turns(idx: IntArray) -> tuple[IntArray, IntArray, list[int]]:
     """Subjects, most frequent first; positions of `idx` turn by turn, each in the order of the subjects; and
     the sizes of the turns: each subject at most once a turn, its k-th occurrence in turn k."""
-    by_subject = np.argsort(idx, kind="stable")
+    by_subject = in_order(idx)
     ordered = idx[by_subject]
     starts = np.flatnonzero(_fresh(ordered))
     counts = np.diff(starts, append=idx.size)
@@ -69,8 +92,11 @@ def turns(idx: IntArray) -> tuple[IntArray, IntArray, list[int]]:
     seat = np.empty(starts.size, dtype=np.int64)
     seat[frequent] = np.arange(starts.size)
     turn = np.arange(idx.size) - np.repeat(starts, counts)
-    order = np.argsort(turn * starts.size + np.repeat(seat, counts), kind="stable")
-    return ordered[starts[frequent]], by_subject[order], np.bincount(turn).tolist()
+    sizes = np.bincount(turn)
+    # In turn k sit the subjects with more than k observations, which have the first seats: no sort is needed.
+    order = np.empty(idx.size, dtype=np.int64)
+    order[(np.cumsum(sizes) - sizes)[turn] + np.repeat(seat, counts)] = by_subject
+    return ordered[starts[frequent]], order, sizes.tolist()
 
 
 def coalesce(idx: IntArray, bins: IntArray, units: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -81,7 +107,7 @@ def coalesce(idx: IntArray, bins: IntArray, units: IntArray) -> tuple[IntArray, 
     """
     if idx.size == 0:
         return idx, bins, units
-    order = np.argsort(idx, kind="stable")
+    order = in_order(idx)
     subject, bin_, unit = idx[order], bins[order], units[order]
     starts = np.flatnonzero(_fresh(subject) | _fresh(bin_))
     return subject[starts], bin_[starts], np.add.reduceat(unit, starts)
