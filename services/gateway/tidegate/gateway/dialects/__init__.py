@@ -1,0 +1,1 @@
+"""Any client dialect to any upstream dialect: requests, whole answers, streams and errors; pure."""
