@@ -27,6 +27,7 @@ from tidegate.events.types import PoolId, TargetId
 
 MARKS_KEY = "marks"
 MAX_UNCOMMITTED = 50_000
+_BEHIND_INTERVALS = 4
 
 _partition = attrgetter("partition")
 _FOLDED = frozenset(kind.__name__ for kind in FOLDED)
@@ -217,12 +218,13 @@ class Engine:
     def is_due(self, *, behind: bool = False) -> bool:
         """True when something should be committed now: a changed circuit, many events, or the interval.
 
-        `behind`: more records wait already. A circuit of the past then waits for the interval: what follows may
-        change it again, and a commit for each change would keep a backlog from ever being caught up.
+        `behind`: more records wait already. A circuit of the past then waits for the interval, and that is
+        longer: what follows may change it again, and commits would keep a backlog from being caught up.
         """
         if (self._urgent and not behind) or self.uncommitted >= MAX_UNCOMMITTED:
             return True
-        return self._clock.mono_ns() - self._published_ns >= self._publish_every_ns
+        interval_ns = self._publish_every_ns * (_BEHIND_INTERVALS if behind else 1)
+        return self._clock.mono_ns() - self._published_ns >= interval_ns
 
     async def commit(self) -> None:
         """Write changed states, their snapshots, `Applied` and positions, per partition in one transaction.
