@@ -14,7 +14,7 @@ from support.rig import KEY, Rig, provider, running_rig
 
 AUTH = {"authorization": f"Bearer {KEY}"}
 QUIET = "silent_keepalive_s = 0.1"
-COMMENT = {"chat": ": keep-alive\n\n", "messages": 'event: ping\ndata: {"type": "ping"}\n\n'}
+COMMENT = {"chat": ": keep-alive\n", "messages": 'event: ping\ndata: {"type": "ping"}\n\n'}
 PATH = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
 END = {"chat": "data: [DONE]\n\n", "messages": "event: message_stop"}
 

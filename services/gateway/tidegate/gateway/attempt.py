@@ -114,12 +114,12 @@ class Attempt:
     async def _send(self, body: bytes) -> UpstreamExchange:
         job, clock = self.job, self.tools.clock
         asked_ns = clock.mono_ns()
+        prepared, lines = job.caller.call_of(self.target)
         try:
             return await self.tools.upstream.send(
-                self.target.prepared,
+                prepared,
                 body,
-                b"%b: %b\r\n%b"
-                % (headers.ATTEMPT, self.started.attempt.encode(), job.caller.lines_for(self.target)),
+                b"%b: %b\r\n%b" % (headers.ATTEMPT, self.started.attempt.encode(), lines),
                 self.target.config.deadlines,
                 max(0.001, job.remaining_s()),
             )
@@ -185,11 +185,15 @@ class Attempt:
     async def refused(self, upstream: UpstreamExchange) -> Failure:
         """An error status: read its body (bounded), classify, settle as unbilled."""
         body = await self._error_body(upstream)
+        now_ns, job = self.tools.clock.wall_ns(), self.job
+        job.refused_lines = headers.response_lines(
+            upstream.headers, job.dialect, job.request, now_ns, hints=False
+        )
         failure = taxonomy.classify_answer(
             upstream.status,
             headers.as_text(upstream.headers),
-            body,
-            self.tools.clock.wall_ns(),
+            headers.decoded(upstream.headers, body, MAX_ERROR_BODY_BYTES),
+            now_ns,
             conceal=self.target.conceal,
         )
         self.settle(Ending(outcome="failed", billed=False))
@@ -275,6 +279,11 @@ class Attempt:
             await self.tools.journal.wait_settled(receipt)
         except JournalUnwritable as error:
             raise GatewayError("journal_unwritable", "The gateway cannot record requests now.") from error
+
+    def answer_lines(self, upstream: UpstreamExchange) -> bytes:
+        """Header lines of the answer that the client may see, in its dialect."""
+        job = self.job
+        return headers.response_lines(upstream.headers, job.dialect, job.request, self.tools.clock.wall_ns())
 
     def mark_first_token(self) -> None:
         """Content began: time to first token, of this attempt and of the request."""

@@ -3,34 +3,40 @@
 from tidegate.events.types import TargetId
 from tidegate.gateway.credentials import Principal, presented_key
 from tidegate.gateway.errors import GatewayError
-from tidegate.gateway.headers import forwarded_headers
+from tidegate.gateway.headers import forwarded_headers, joined
 from tidegate.gateway.outbound.head import render_headers
-from tidegate.gateway.request_head import Fields
+from tidegate.gateway.request_head import Fields, RequestHead
 from tidegate.gateway.serving import ServedTarget, Serving
 from tidegate.gateway.session import Session, session_in_headers, tenant_key
+from tidegate.gateway.upstream import PreparedTarget
 
 
 class Caller:
     """Who asks, under one config: valid only as long as that config is the one in force."""
 
-    __slots__ = ("_lines", "data_key", "headers", "principal", "serving", "session")
+    __slots__ = ("_calls", "_query", "data_key", "headers", "principal", "serving", "session")
 
-    def __init__(self, serving: Serving, fields: Fields, data_key: bytes) -> None:
+    def __init__(self, serving: Serving, head: RequestHead, data_key: bytes) -> None:
         """Raises GatewayError for a missing, doubtful or unknown key."""
         self.serving = serving
-        self.principal = _identify(serving, fields)
-        self.headers = dict(fields)
+        self.principal = _identify(serving, head.fields)
+        self.headers = joined(head.fields)
+        self._query = head.query
         self.data_key = tenant_key(data_key, self.principal.tenant.id)
         self.session: Session | None = session_in_headers(self.headers, self.data_key)
-        self._lines: dict[TargetId, bytes] = {}
+        self._calls: dict[TargetId, tuple[PreparedTarget, bytes]] = {}
 
-    def lines_for(self, target: ServedTarget) -> bytes:
-        """Header lines of the client that reach a target. Raises TargetInvalid."""
-        lines = self._lines.get(target.config.id)
-        if lines is None:
+    def call_of(self, target: ServedTarget) -> tuple[PreparedTarget, bytes]:
+        """Where a target is called for this client, and the client's header lines that reach it.
+
+        Raises TargetInvalid.
+        """
+        call = self._calls.get(target.config.id)
+        if call is None:
             lines = render_headers(forwarded_headers(target.forwarded, self.headers))
-            self._lines[target.config.id] = lines
-        return lines
+            prepared = target.prepared.with_query(self._query) if self._query else target.prepared
+            call = self._calls[target.config.id] = prepared, lines
+        return call
 
 
 def _identify(serving: Serving, fields: Fields) -> Principal:

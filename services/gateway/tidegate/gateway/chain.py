@@ -110,6 +110,7 @@ class Chain:
         attempt = Attempt(self._tools, job, verdict, job.attempts)
         job.attempts += 1
         job.target = verdict.target
+        job.refused_lines = b""
         try:
             upstream = await attempt.open(body)
             if isinstance(upstream, Failure):

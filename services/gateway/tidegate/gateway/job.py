@@ -8,12 +8,13 @@ from tidegate.events.config import Route
 from tidegate.events.decision import Ask, DecisionMade
 from tidegate.events.journal.receipt import Context
 from tidegate.events.types import Dialect, TargetId
+from tidegate.gateway import headers
 from tidegate.gateway.asks import Body
 from tidegate.gateway.caller import Caller
 from tidegate.gateway.errors import GatewayError, error_event, render, request_id_line
 from tidegate.gateway.exchange import Exchange, Reason
 
-_KEEPALIVE = {"openai": b": keep-alive\n\n", "anthropic": b'event: ping\ndata: {"type": "ping"}\n\n'}
+_KEEPALIVE = {"openai": b": keep-alive\n", "anthropic": b'event: ping\ndata: {"type": "ping"}\n\n'}
 _STREAM_TYPE = b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
 
 
@@ -38,6 +39,7 @@ class Job:
         "partition",
         "principal",
         "raw",
+        "refused_lines",
         "request",
         "route",
         "serving",
@@ -73,6 +75,8 @@ class Job:
         self.context = Context(tenant=caller.principal.tenant.id, request=request)
         self.partition = 0
         self.raw = b""
+        self.refused_lines = b""
+        """What the upstream that refused last said of its limits and its request id."""
         # Set in order by the front; reading one too early is a programming error.
         self.around_model: tuple[bytes, bytes]
         self.body: Body
@@ -152,4 +156,6 @@ class Job:
             self.exchange.finish(error_event(error, self.dialect))
         else:
             rendered = render(error, self.dialect)
-            self.exchange.respond(rendered.status, rendered.head + self.head_lines(), rendered.body)
+            said = self.refused_lines or headers.request_id_line(self.dialect, self.request)
+            head = b"%b%b%b" % (rendered.head, said, self.head_lines())
+            self.exchange.respond(rendered.status, head, rendered.body)

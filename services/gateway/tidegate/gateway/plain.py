@@ -11,7 +11,6 @@ from tidegate.gateway.settlements import Ending
 from tidegate.gateway.taxonomy import Failure
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
-_IDENTITY = (None, b"", b"identity")
 _JSON = b"content-type: application/json\r\n"
 
 
@@ -27,7 +26,7 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
         return attempt.fault(error)
     if body is None:
         return attempt.broken("answer_too_large", "answer over 32 MiB", Ending(outcome="failed"))
-    if headers.value_of(upstream.headers, b"content-encoding") not in _IDENTITY:
+    if headers.is_coded(upstream.headers):
         return attempt.broken(
             "answer_encoded", "compressed though identity was asked", Ending(outcome="failed")
         )
@@ -42,7 +41,7 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
         return attempt.error_in_answer(answer, Ending(outcome="failed", tokens=tokens))
     receipt = attempt.settle(ending)
     await attempt.wait_settled(receipt)
-    attempt.job.answer(_JSON + headers.response_lines(upstream.headers), body)
+    attempt.job.answer(_JSON + attempt.answer_lines(upstream), body)
     return None
 
 

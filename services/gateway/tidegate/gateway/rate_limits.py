@@ -1,10 +1,12 @@
-"""Providers' rate-limit headers → what is left of each limit, in one form for both dialects. Pure."""
+"""Providers' rate-limit headers → what is left of each limit, in one form; and back, in either dialect. Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
 import msgspec
 
+from tidegate.events.types import Dialect
 from tidegate.gateway import timing
 from tidegate.gateway.outbound.framing import Header
 from tidegate.gateway.usage import MAX_COUNT
@@ -15,6 +17,7 @@ _OPENAI_NAME = re.compile(rb"(limit|remaining|reset)-([a-z][a-z-]{0,31})")
 _ANTHROPIC_NAME = re.compile(rb"([a-z0-9][a-z0-9-]{0,31})-(limit|remaining|reset)")
 _UTILIZATION = re.compile(rb"unified-([a-z0-9-]{1,32})-utilization")
 _SHARE_UNITS = 10_000
+_NS = 1_000_000_000
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -50,6 +53,41 @@ def limits_of(headers: Iterable[Header], now_ns: int) -> list[Limit]:
         for scope, said in sorted(found.items())
         if any(part is not None for part in said.values())
     ]
+
+
+def told(limits: Iterable[Limit], dialect: Dialect, now_ns: int) -> Iterator[Header]:
+    """The headers in which a dialect's clients look for these limits; shares of a window have none."""
+    for limit in limits:
+        if limit.scope.startswith("unified-"):
+            continue
+        scope = limit.scope.encode()
+        fields: list[tuple[bytes, bytes]] = []
+        if limit.limit is not None:
+            fields.append((b"limit", b"%d" % limit.limit))
+        if limit.remaining is not None:
+            fields.append((b"remaining", b"%d" % limit.remaining))
+        if limit.resets_at_ns is not None:
+            spell = _as_instant if dialect == "anthropic" else _as_duration
+            fields.append((b"reset", spell(limit.resets_at_ns, now_ns)))
+        for field, value in fields:
+            if dialect == "anthropic":
+                yield b"%b%b-%b" % (_ANTHROPIC, scope, field), value
+            else:
+                yield b"%b%b-%b" % (_OPENAI, field, scope), value
+
+
+def _as_instant(at_ns: int, now_ns: int) -> bytes:
+    """Whole seconds in RFC 3339, rounded up: never before the reset."""
+    return datetime.fromtimestamp(-(-at_ns // _NS), UTC).strftime("%Y-%m-%dT%H:%M:%SZ").encode()
+
+
+def _as_duration(at_ns: int, now_ns: int) -> bytes:
+    """`6m0s`, below a second `20ms`; rounded up."""
+    ahead_ms = max(0, -(-(at_ns - now_ns) // 1_000_000))
+    if ahead_ms < 1_000:
+        return b"%dms" % ahead_ms
+    minutes, seconds = divmod(-(-ahead_ms // 1_000), 60)
+    return b"%dm%ds" % (minutes, seconds) if minutes else b"%ds" % seconds
 
 
 def _take_share(said: dict[str, int | None], value: bytes) -> None:

@@ -134,7 +134,7 @@ def _split_target(target: bytes, host: bytes) -> tuple[str, bytes, bytes] | None
     path = raw_path.decode("ascii")
     if "%" in path:
         path = urllib.parse.unquote(path)
-    if not path.isprintable():
+    if not path.isprintable() or not query.decode("ascii").isprintable() or b" " in query:
         return None
     return path, raw_path, query
 

@@ -32,6 +32,11 @@ class StreamRelay:
         content_type = headers.value_of(self._upstream.headers, b"content-type") or b""
         if not content_type.startswith(b"text/event-stream"):
             return await self._not_a_stream()
+        if headers.is_coded(self._upstream.headers):
+            self._upstream.cancel()
+            return attempt.broken(
+                "stream_encoded", "compressed though identity was asked", Ending(outcome="failed")
+            )
         while True:
             try:
                 data = await attempt.read(self._upstream)
@@ -70,7 +75,7 @@ class StreamRelay:
         self._committed = True
         self._upstream.first_token_seen()
         attempt.mark_first_token()
-        job.begin_stream(headers.response_lines(self._upstream.headers))
+        job.begin_stream(attempt.answer_lines(self._upstream))
         attempt.tools.journal.record(
             SIGNALS,
             attempt.target.partition,

@@ -41,6 +41,10 @@ class PreparedTarget:
         self.head = head
         self.pool = pool
 
+    def with_query(self, query: bytes) -> "PreparedTarget":
+        """The same target with a client's query behind its path. Raises TargetInvalid."""
+        return PreparedTarget(self.origin, self.head.with_query(query), self.pool)
+
     def __repr__(self) -> str:
         return f"PreparedTarget({self.origin!r})"
 

@@ -12,7 +12,7 @@ from tidegate.events.journal.journal import Journal
 from tidegate.events.partition import partition_of
 from tidegate.events.requests import RequestOutcome
 from tidegate.events.types import Dialect, RouteName
-from tidegate.gateway import asks, recorder, splice
+from tidegate.gateway import asks, headers, recorder, splice
 from tidegate.gateway.attempt import Cancelled
 from tidegate.gateway.boundary import as_gateway_error
 from tidegate.gateway.caller import Caller
@@ -78,7 +78,7 @@ class Worker:
         if isinstance(known, Caller) and known.serving is serving:
             return known
         try:
-            head.known = caller = Caller(serving, head.fields, self._data_key)
+            head.known = caller = Caller(serving, head, self._data_key)
         except GatewayError:
             self.tally.unauthenticated += 1
             raise
@@ -91,7 +91,8 @@ class Worker:
             job = Job(exchange, self.caller_of(exchange.head), dialect, request, self.clock)
         except GatewayError as error:
             rendered = render(error, dialect)
-            exchange.respond(rendered.status, rendered.head + request_id_line(request), rendered.body)
+            ids = request_id_line(request) + headers.request_id_line(dialect, request)
+            exchange.respond(rendered.status, rendered.head + ids, rendered.body)
             return
         exchange.on_disconnect(job.on_gone)
         admitted = False

@@ -1,7 +1,9 @@
 """Renders request bytes: the constant part once per target, the rest per request. Pure."""
 
+import copy
 import re
 from collections.abc import Iterable
+from typing import Self
 
 from tidegate.gateway.outbound.faults import TargetInvalid
 from tidegate.gateway.outbound.framing import Header
@@ -26,6 +28,7 @@ _OURS = frozenset(
 )
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_VERSION = b" HTTP/1.1\r\n"
 _TARGET = re.compile(rb"/[\x21-\x7e]*")
 
 
@@ -40,10 +43,19 @@ class RequestHead:
             raise TargetInvalid("method is not one we send")
         if _TARGET.fullmatch(target) is None:
             raise TargetInvalid("request target is not an absolute path")
-        line = b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (method.encode(), target, host)
+        line = b"%b %b%bhost: %b\r\n" % (method.encode(), target, _VERSION, host)
         self._prefix = line + render_headers(headers)
         self._empty = b"" if method in _WITHOUT_LENGTH_WHEN_EMPTY else b"content-length: 0\r\n"
         self.is_head = method == "HEAD"
+
+    def with_query(self, query: bytes) -> Self:
+        """The same head with `?query` behind its path. Raises TargetInvalid."""
+        line, version, rest = self._prefix.partition(_VERSION)
+        if _TARGET.fullmatch(b"/?%b" % query) is None:
+            raise TargetInvalid("query has a character that must not be sent")
+        other = copy.copy(self)
+        other._prefix = b"%b?%b%b%b" % (line, query, version, rest)
+        return other
 
     def render(self, body: bytes, lines: bytes = b"") -> bytes:
         """The whole request in one piece: one write, one segment for small bodies.
