@@ -1,6 +1,20 @@
 """Demand: every pool with windows that could have served the request counts, chosen or not."""
 
-from support.planning import HOUR_NS, NOW_NS, ask, flat, plan, priced, routing, target, usd, window, world
+from support.planning import (
+    HOUR_NS,
+    NOW_NS,
+    ask,
+    flat,
+    of_pool,
+    plan,
+    priced,
+    routing,
+    target,
+    usd,
+    used,
+    window,
+    world,
+)
 from tidegate.events.config import Pool, Routing
 from tidegate.events.decision import LocalView, WindowUse
 from tidegate.events.signals import DemandSeen
@@ -79,3 +93,46 @@ def test_without_a_refusal_cost_the_cheapest_list_price_of_the_route_counts() ->
 
 def test_without_any_price_the_alternative_is_unknown() -> None:
     assert seen(routing([target("a", pool="p")], [flat("p", W)]))["p"].alternative_nanousd is None
+
+
+EXHAUSTED = used("w", 999_950, 10**6)
+
+
+def test_a_pool_without_quota_left_still_shows_its_demand_and_until_when_it_was_refused() -> None:
+    config = routing(
+        [target("a", pool="p"), target("b", pool="p"), target("m", priced(1, 1))], [flat("p", W)]
+    )
+    view = world(config, of_pool("p", EXHAUSTED))
+    (found,) = demand_of(plan(view, ask()), view.route("code"))
+    assert found == DemandSeen(
+        decision=DecisionId("d-1"),
+        pool=PoolId("p"),
+        windows=USE,
+        alternative_nanousd=usd(0.0011) + usd(0.0011) // 50,
+        refused_until_ns=PERIOD_NS + HOUR_NS,
+    )
+    (without_limit,) = demand_of(plan(view, ask(max_output_tokens=None)), view.route("code"))
+    assert without_limit.windows[0].units == 1_500
+
+
+def test_a_pool_that_cools_down_shows_its_demand_in_the_periods_that_run() -> None:
+    windows = (W, window("r", "requests", 10), window("d", "nanousd", 10**12))
+    config = routing([target("a", priced(1, 1), pool="p"), target("m", priced(1, 1))], [flat("p", *windows)])
+    until = NOW_NS + 5
+    (found,) = seen(config, {"a": LocalView(pool_until_ns=until)}).values()
+    assert found.refused_until_ns == until
+    assert [use.units for use in found.windows] == [1_100, 1, usd(0.0011)]
+    assert {use.period_start_ns for use in found.windows} == {PERIOD_NS}
+    assert not found.chosen
+
+
+def test_a_use_that_never_fits_is_no_demand() -> None:
+    small = window("w", "tokens", 500)
+    assert seen(routing([target("a", pool="p"), target("m", priced(1, 1))], [flat("p", small)])) == {}
+
+
+def test_a_candidate_that_left_the_route_meanwhile_shows_nothing() -> None:
+    config = routing([target("a", pool="p"), target("m", priced(1, 1))], [flat("p", W)])
+    view = world(config, of_pool("p", EXHAUSTED))
+    other = world(routing([target("m", priced(1, 1))]))
+    assert demand_of(plan(view, ask()), other.route("code")) == ()

@@ -36,12 +36,17 @@ class Batch:
         if self.outcomes or self.ttfts:
             _observe_outcomes(state, _columns(self.outcomes, 6), _columns(self.ttfts, 4))
         self.apply_prices(state)
+        self.apply_uses(state)
+        if self.demands:
+            _observe_demands(state, *_columns(self.demands, 6))
+
+    def apply_uses(self, state: State) -> None:
+        """Let the windows observe what was collected: time without quota left is skipped after it."""
         if self.uses:
             who, at, start, units, overlap = _columns(self.uses, 5)
             state.use.observe(who, at, units)
             state.ledger.use(*_same_periods(who, start, units, overlap))
-        if self.demands:
-            _observe_demands(state, *_columns(self.demands, 6))
+            self.uses.clear()
 
     def apply_prices(self, state: State) -> None:
         """Let the price filter observe what was collected: a price event must come after it."""

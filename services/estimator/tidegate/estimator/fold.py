@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tidegate.estimator.batch import Batch
+from tidegate.estimator.consumption import BINS_PER_WINDOW
 from tidegate.estimator.state import CLASSES, UNLISTED, Cooldown, State, indexes
 from tidegate.events import causes
 from tidegate.events.decision import WindowUse
@@ -108,6 +109,8 @@ class Folding:
 
     def _count(self, data: UsageSettled, ts: int, partition: int) -> None:
         pool = self.state.pool(data.pool, partition)
+        if self.state.pool_shut[pool] is not None:
+            self._skip_shut(pool, ts)
         for use in data.windows:
             duration_ns = use.duration_ns
             if duration_ns <= 0:
@@ -163,6 +166,8 @@ class Folding:
             pool = state.pool(data.pool, partition)
             self.pools.add(pool)
             self._close(state.pool_cooldown[pool], data.cause, consequence.until_ns)
+            if data.cause == "quota_exhausted" and consequence.until_ns is not None:
+                self._shut(pool, ts, consequence.until_ns)
 
     def _close(self, cooldown: Cooldown, cause: Cause, until_ns: int | None) -> None:
         until = -1 if until_ns is None else until_ns
@@ -185,7 +190,9 @@ class Folding:
         listed = self.state.list_price[target]
         if data.billed_nanousd is None or UNLISTED in (listed[0], listed[-1]):
             return
-        known = {name: rate for name, rate in zip(CLASSES, listed, strict=True) if rate != UNLISTED}
+        known: dict[str, Any] = {
+            name: rate for name, rate in zip(CLASSES, listed, strict=True) if rate != UNLISTED
+        }
         rates, counts = _rates(ListPrice(**known)), _counts(data.tokens)
         total = sum(count * rate for count, rate in zip(counts, rates, strict=True) if count and rate)
         if total == 0:
@@ -200,8 +207,34 @@ class Folding:
             cost = round_half_up(count * rate * billed, total)
             self.batch.prices += (target * len(CLASSES) + place, ts, cost, count)
 
+    def _shut(self, pool: int, ts: int, until_ns: int) -> None:
+        """No quota is left: until then nothing can be used, which says nothing of what would have been."""
+        known = self.state.pool_shut[pool]
+        self.state.pool_shut[pool] = (ts, until_ns) if known is None else (known[0], max(known[1], until_ns))
+        self.pools.add(pool)
+
+    def _skip_shut(self, pool: int, ts: int, *, reopened: bool = False) -> None:
+        """Consumption of a pool that is shut, up to `ts`: missing, not idle. What came before is observed first.
+
+        Less than a bin is no gap: near the end of a quota small requests are served and large ones refused.
+        """
+        state, series = self.state, self.state.pool_windows[pool]
+        since_ns, until_ns = state.pool_shut[pool] or (ts, ts)
+        if series and ts - since_ns >= min(state.window[w].duration_ns for w in series) // BINS_PER_WINDOW:
+            if not set(series).isdisjoint(self.batch.uses[::5]):
+                self.batch.apply_uses(state)
+            state.use.censor(indexes(series), indexes([min(ts, until_ns)] * len(series)))
+            since_ns = ts
+        state.pool_shut[pool] = None if reopened or ts >= until_ns else (since_ns, until_ns)
+        self.pools.add(pool)
+
     def _demanded(self, data: DemandSeen, ts: int, partition: int) -> None:
         pool = self.state.pool(data.pool, partition)
+        if data.refused_until_ns is not None:
+            if data.refused_until_ns > ts:
+                self._shut(pool, ts, data.refused_until_ns)
+        elif self.state.pool_shut[pool] is not None:
+            self._skip_shut(pool, ts, reopened=True)
         alternative = data.alternative_nanousd or 0
         longer_units = 0
         for use in sorted(data.windows, key=_duration_ns, reverse=True):

@@ -18,7 +18,8 @@ from tidegate.estimator.windows import WindowLedger
 from tidegate.events.snapshots import pool_subject, target_subject
 from tidegate.events.types import Cause, PoolId, TargetId, WindowId
 
-FOLD_VERSION = 1
+FOLD_VERSION = 2
+"""2: time in which a pool had no quota left is missing from the consumption of its windows, not idle."""
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 """Token classes, in the order of a target's five price series."""
 RATES = ("ttft", "speed", "length")
@@ -60,6 +61,23 @@ class Row(msgspec.Struct, omit_defaults=True):
     length: list[float] = []
     prices: list[list[float]] = []
     windows: list[WindowRow] = []
+    shut: tuple[int, int] | None = None
+    """Of a pool without quota left: since when, and until when at the latest."""
+
+
+def upcast_row(row: Row) -> Row:
+    """A row of an older fold version as this version would have it. Raises StateVersionUnknown."""
+    if row.fold == 1:
+        # Version 1 knew of quota gone only as the pool's cooldown.
+        if row.cooldown.cause == "quota_exhausted" and row.cooldown.until_ns is not None:
+            row.shut = (0, row.cooldown.until_ns)
+        row.fold = 2
+    if row.fold != FOLD_VERSION:
+        raise StateVersionUnknown(
+            f"state of {row.subject} has fold version {row.fold}, this build folds version {FOLD_VERSION}:"
+            " rebuild the estimator's state from the log"
+        )
+    return row
 
 
 class Window(msgspec.Struct):
@@ -90,6 +108,8 @@ class State:
         self.pool_cooldown: list[Cooldown] = []
         self.pool_version: list[int] = []
         self.pool_windows: list[list[int]] = []
+        self.pool_shut: list[tuple[int, int] | None] = []
+        """Pools without quota left: since when, and until when at the latest; None = it has some."""
         self.windows: dict[tuple[int, WindowId], int] = {}
         self.window: list[Window] = []
         self.health = Health()
@@ -123,6 +143,7 @@ class State:
             self.pool_cooldown.append(Cooldown())
             self.pool_version.append(0)
             self.pool_windows.append([])
+            self.pool_shut.append(None)
         return index
 
     def window_of(self, pool: int, window: WindowId, duration_ns: int, *, first_request: bool) -> int:
@@ -167,6 +188,7 @@ class State:
             version=self.pool_version[i],
             cooldown=self.pool_cooldown[i],
             windows=[self._window_row(w) for w in self.pool_windows[i]],
+            shut=self.pool_shut[i],
         )
 
     def _window_row(self, w: int) -> WindowRow:
@@ -184,11 +206,7 @@ class State:
 
     def load(self, row: Row, partition: int) -> None:
         """Restore one stored row. Raises StateVersionUnknown."""
-        if row.fold != FOLD_VERSION:
-            raise StateVersionUnknown(
-                f"state of {row.subject} has fold version {row.fold}, this build folds version {FOLD_VERSION}:"
-                " rebuild the estimator's state from the log"
-            )
+        row = upcast_row(row)
         kind, _, name = row.subject.partition(":")
         if kind == "target":
             self._load_target(row, self.target(TargetId(name), partition))
@@ -209,6 +227,7 @@ class State:
     def _load_pool(self, row: Row, i: int) -> None:
         self.pool_version[i] = row.version
         self.pool_cooldown[i] = row.cooldown
+        self.pool_shut[i] = row.shut
         for stored in row.windows:
             w = self.window_of(i, stored.id, stored.duration_ns, first_request=stored.first_request)
             self.window[w].status = stored.status

@@ -99,7 +99,8 @@ class SettlementCorrected(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
 
 
 class DemandSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A decision could have used this pool: its expected use, and the dollars the best alternative costs."""
+    """A decision could have used this pool, or could but for its quota: its expected use, and the dollars the best
+    alternative costs."""
 
     decision: DecisionId
     pool: PoolId
@@ -107,6 +108,8 @@ class DemandSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     alternative_nanousd: int | None = None
     """None: no metered alternative and no refusal cost."""
     chosen: bool = False
+    refused_until_ns: int | None = None
+    """The pool had no quota left for it until then: demand that could not become consumption."""
 
 
 class QuotaObserved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
