@@ -16,7 +16,7 @@ from typer.core import TyperArgument
 
 from tidegate.events import decision, registry, snapshots
 from tidegate.events.envelope import Envelope
-from tidegate.events.money import ListPrice, Tokens
+from tidegate.events.money import ListPrice, PartPrices, PriceVariant, Tokens
 from tidegate.events.types import Cause
 from tidegate.gateway import refusals
 from tidegate.gateway.errors import STATUS
@@ -32,6 +32,8 @@ from support.reference_words import ERRORS, SETTINGS, TABLES  # noqa: E402
 PARTS: tuple[type[msgspec.Struct], ...] = (
     Tokens,
     ListPrice,
+    PartPrices,
+    PriceVariant,
     decision.Ask,
     decision.WindowUse,
     decision.CandidateVerdict,

@@ -12,13 +12,12 @@ from tidegate.analytics.history import Phases, silently
 from tidegate.analytics.ledger import Entry, Ledger, Totals, read_on, totals
 from tidegate.analytics.ports import BillSource, Recorder
 from tidegate.events.log.port import EventLog
-from tidegate.events.money import Tokens
+from tidegate.events.money import COUNTS, Tokens
 from tidegate.events.signals import SettlementCorrected
 from tidegate.events.types import AttemptId, TargetId
 
 _LOOK_EVERY_S = 0.2
-CLASSES = Tokens.__struct_fields__
-NO_TOKENS = Tokens(**dict.fromkeys(CLASSES, 0))
+NO_TOKENS = msgspec.convert(dict.fromkeys(COUNTS, 0), Tokens)
 
 
 class Unreported(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,24 +242,23 @@ def _unreported(entry: Entry, claim: _Claim | None) -> Unreported:
 
 def _summed(lines: Sequence[BillLine]) -> Tokens:
     """Class by class; a class no line knows stays unknown."""
-    return Tokens(
-        **{
-            name: sum(known)
-            for name in CLASSES
-            if (known := [n for line in lines if (n := getattr(line.tokens, name)) is not None])
-        }
-    )
+    counted = {
+        name: sum(known)
+        for name in COUNTS
+        if (known := [n for line in lines if (n := getattr(line.tokens, name)) is not None])
+    }
+    return msgspec.convert(counted, Tokens)
 
 
 def _disagree(ours: Tokens, billed: Tokens) -> bool:
     """A class that both know differs. A class that only one knows is no contradiction."""
     return any(
         None not in (left := (getattr(ours, name), getattr(billed, name))) and left[0] != left[1]
-        for name in CLASSES
+        for name in COUNTS
     )
 
 
 def _overlaid(ours: Tokens, billed: Tokens) -> Tokens:
     """Ours, with what the bill knows in its place."""
-    known = {name: n for name in CLASSES if (n := getattr(billed, name)) is not None}
+    known = {name: n for name in COUNTS if (n := getattr(billed, name)) is not None}
     return msgspec.structs.replace(ours, **known)

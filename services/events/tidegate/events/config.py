@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from tidegate.events.money import ListPrice
+from tidegate.events.money import ListPrice, PartPrices, PriceVariant
 from tidegate.events.types import (
     Dialect,
     Durability,
@@ -79,6 +79,27 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     admit_quantile: Annotated[float, Meta(gt=0, lt=1)] = 0.9
 
 
+class VariantPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Prices of long prompts, of a service tier, or of a tier's long prompts; what it leaves out stays."""
+
+    above_input_tokens: Tokens | None = None
+    """Input tokens, cached ones included, above which it holds, for all tokens of the request."""
+    service_tier: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}(?!\n)$")] | None = None
+    input_uncached: Price | None = None
+    cache_read: Price | None = None
+    cache_write_5m: Price | None = None
+    cache_write_1h: Price | None = None
+    output: Price | None = None
+    reasoning: Price | None = None
+    input_audio: Price | None = None
+    input_image: Price | None = None
+    cache_read_audio: Price | None = None
+    output_audio: Price | None = None
+    output_image: Price | None = None
+    web_search: Price | None = None
+    request: Price | None = None
+
+
 class DatedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """List price in force from `from_ns`: nano-dollars per million tokens by class."""
 
@@ -88,16 +109,56 @@ class DatedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     cache_write_5m: Price | None = None
     cache_write_1h: Price | None = None
     output: Price | None = None
+    reasoning: Price | None = None
+    input_audio: Price | None = None
+    input_image: Price | None = None
+    cache_read_audio: Price | None = None
+    output_audio: Price | None = None
+    output_image: Price | None = None
+    web_search: Price | None = None
+    request: Price | None = None
+    variants: tuple[VariantPrice, ...] = ()
+    source: Text | None = None
+    """Where the numbers come from and when they were looked up."""
 
     def list_price(self) -> ListPrice:
-        """The prices without their date."""
-        return ListPrice(
-            input_uncached=self.input_uncached,
-            cache_read=self.cache_read,
-            cache_write_5m=self.cache_write_5m,
-            cache_write_1h=self.cache_write_1h,
-            output=self.output,
-        )
+        """The prices without their date. Variants for a tier come after those for all, long ones last."""
+        ordered = sorted(self.variants, key=_precedence)
+        return _listed(self, tuple(map(_variant, ordered)))
+
+
+def _listed(price: DatedPrice | VariantPrice, variants: tuple[PriceVariant, ...] = ()) -> ListPrice:
+    parts = PartPrices(
+        reasoning=price.reasoning,
+        input_audio=price.input_audio,
+        input_image=price.input_image,
+        cache_read_audio=price.cache_read_audio,
+        output_audio=price.output_audio,
+        output_image=price.output_image,
+        web_search=price.web_search,
+        request=price.request,
+    )
+    return ListPrice(
+        input_uncached=price.input_uncached,
+        cache_read=price.cache_read,
+        cache_write_5m=price.cache_write_5m,
+        cache_write_1h=price.cache_write_1h,
+        output=price.output,
+        parts=None if parts == _NO_PARTS else parts,
+        variants=variants,
+    )
+
+
+def _variant(price: VariantPrice) -> PriceVariant:
+    above = -1 if price.above_input_tokens is None else price.above_input_tokens
+    return PriceVariant(_listed(price), above, price.service_tier)
+
+
+def _precedence(price: VariantPrice) -> tuple[bool, int]:
+    return price.service_tier is not None, price.above_input_tokens or 0
+
+
+_NO_PARTS = PartPrices()
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

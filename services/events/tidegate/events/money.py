@@ -10,6 +10,7 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens by disjoint class; `reasoning` is a part of `output`. Unknown is None, never 0.
 
     A cache class is None where the provider does not tell it apart: its tokens are in `input_uncached` then.
+    Sound and pictures are parts of their class as reasoning is of output: sums over the classes stay whole.
     """
 
     input_uncached: int | None = None
@@ -18,6 +19,20 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cache_write_1h: int | None = None
     output: int | None = None
     reasoning: int | None = None
+    input_audio: int | None = None
+    """Part of `input_uncached`."""
+    input_image: int | None = None
+    """Part of `input_uncached`."""
+    cache_read_audio: int | None = None
+    """Part of `cache_read`."""
+    output_audio: int | None = None
+    """Part of `output`."""
+    output_image: int | None = None
+    """Part of `output`."""
+    web_searches: int | None = None
+    """Searches the provider ran by itself; no tokens, but billed beside them."""
+    service_tier: str | None = None
+    """How the provider says it served the request (`batch`, `flex`, `priority`, …); None = as usual."""
 
     def known_input(self) -> int:
         """Sum of the input classes that are known."""
@@ -33,6 +48,26 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return self.known_input() + (self.output or 0)
 
 
+COUNTS = tuple(name for name in Tokens.__struct_fields__ if name != "service_tier")
+"""The fields of `Tokens` that are numbers."""
+
+
+class PartPrices(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Nano-dollars per million of what has a price of its own. None = it costs what its whole class costs;
+    a search or a request, nothing."""
+
+    reasoning: int | None = None
+    input_audio: int | None = None
+    input_image: int | None = None
+    cache_read_audio: int | None = None
+    output_audio: int | None = None
+    output_image: int | None = None
+    web_search: int | None = None
+    """Per million searches."""
+    request: int | None = None
+    """Per million requests, whatever they use."""
+
+
 class ListPrice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Nano-dollars per million tokens, by class. None = the provider lists no price for the class."""
 
@@ -41,6 +76,9 @@ class ListPrice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cache_write_5m: int | None = None
     cache_write_1h: int | None = None
     output: int | None = None
+    parts: PartPrices | None = None
+    variants: "tuple[PriceVariant, ...]" = ()
+    """Other prices for long prompts and service tiers; of those that fit, the later wins class by class."""
 
     def is_complete(self) -> bool:
         """True when the two classes every request uses are priced."""
@@ -62,10 +100,58 @@ class ListPrice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             cache_write_5m=ceiling if self.cache_write_5m is None else self.cache_write_5m,
             cache_write_1h=ceiling if self.cache_write_1h is None else self.cache_write_1h,
             output=self.output,
+            parts=self.parts,
+            variants=self.variants,
+        )
+
+    def plain_for(self, tokens: Tokens) -> "ListPrice":
+        """The one price of each class that this use is charged at: without variants, and self where none is.
+
+        A variant for long prompts holds for all tokens of a request whose known input is above its mark.
+        """
+        if not self.variants:
+            return self
+        price, length = msgspec.structs.replace(self, variants=()), tokens.known_input()
+        for variant in self.variants:
+            if length > variant.above_input_tokens and variant.service_tier in {None, tokens.service_tier}:
+                price = variant.price.over(price)
+        return price
+
+    def over(self, below: "ListPrice") -> "ListPrice":
+        """This price, class by class and part by part, and `below` where it has none; variants are below's."""
+        parts = below.parts if self.parts is None else self.parts
+        if self.parts is not None and below.parts is not None:
+            parts = PartPrices(*map(_first, _values(self.parts), _values(below.parts)))
+        return ListPrice(
+            input_uncached=_first(self.input_uncached, below.input_uncached),
+            cache_read=_first(self.cache_read, below.cache_read),
+            cache_write_5m=_first(self.cache_write_5m, below.cache_write_5m),
+            cache_write_1h=_first(self.cache_write_1h, below.cache_write_1h),
+            output=_first(self.output, below.output),
+            parts=parts,
+            variants=below.variants,
         )
 
 
+class PriceVariant(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Prices for some requests only: long ones, those of a service tier, or the long ones of a tier."""
+
+    price: ListPrice
+    above_input_tokens: int = -1
+    """Known input tokens, cached ones included, above which it holds."""
+    service_tier: str | None = None
+    """None: for every tier."""
+
+
 FREE = ListPrice(input_uncached=0, cache_read=0, cache_write_5m=0, cache_write_1h=0, output=0)
+
+
+def _first(value: int | None, other: int | None) -> int | None:
+    return other if value is None else value
+
+
+def _values(parts: PartPrices) -> tuple[int | None, ...]:
+    return msgspec.structs.astuple(parts)
 
 
 def round_half_up(numerator: int, denominator: int) -> int:
@@ -75,9 +161,13 @@ def round_half_up(numerator: int, denominator: int) -> int:
 
 def cost_nanousd(tokens: Tokens, price: ListPrice) -> int | None:
     """Σ tokens × price ÷ 10⁶, rounded once, half up; None when usage or price of a used class is unknown."""
-    if tokens.input_uncached is None or tokens.output is None or not price.is_complete():
+    if tokens.input_uncached is None or tokens.output is None:
         return None
-    total = tokens.input_uncached * (price.input_uncached or 0) + tokens.output * (price.output or 0)
+    if price.variants:
+        price = price.plain_for(tokens)
+    if price.input_uncached is None or price.output is None:
+        return None
+    total = tokens.input_uncached * price.input_uncached + tokens.output * price.output
     if tokens.cache_read or tokens.cache_write_5m or tokens.cache_write_1h:
         full = price.filled()
         total += (
@@ -85,7 +175,26 @@ def cost_nanousd(tokens: Tokens, price: ListPrice) -> int | None:
             + (tokens.cache_write_5m or 0) * (full.cache_write_5m or 0)
             + (tokens.cache_write_1h or 0) * (full.cache_write_1h or 0)
         )
+    if price.parts is not None:
+        total += _parts_cost(tokens, price, price.parts)
     return round_half_up(total, MILLION)
+
+
+def _parts_cost(tokens: Tokens, price: ListPrice, parts: PartPrices) -> int:
+    """What parts cost more (or less) than the rest of their class, and what is billed beside the tokens."""
+    total = (parts.request or 0) + (tokens.web_searches or 0) * (parts.web_search or 0)
+    read = price.input_uncached if price.cache_read is None else price.cache_read
+    for count, part, whole, most in (
+        (tokens.reasoning, parts.reasoning, price.output, tokens.output),
+        (tokens.input_audio, parts.input_audio, price.input_uncached, tokens.input_uncached),
+        (tokens.input_image, parts.input_image, price.input_uncached, tokens.input_uncached),
+        (tokens.cache_read_audio, parts.cache_read_audio, read, tokens.cache_read),
+        (tokens.output_audio, parts.output_audio, price.output, tokens.output),
+        (tokens.output_image, parts.output_image, price.output, tokens.output),
+    ):
+        if count and part is not None:
+            total += min(count, most or 0) * (part - (whole or 0))
+    return total
 
 
 def dollars(nanousd: int) -> str:

@@ -35,7 +35,8 @@ def settle(
 ) -> UsageSettled:
     """The settlement. Where usage is estimated, `tokens` keeps only what was reported: unknown stays unknown.
 
-    `list_price` is what the tokens are worth, also in a flat pool: windows in dollars count it.
+    `list_price` is what the tokens are worth in a flat pool: windows in dollars count it. The price told is the
+    one the cost was computed with: of a price with variants, those of this length and service tier.
     """
     basis: Basis = "reported"
     counted = ending.tokens
@@ -53,8 +54,14 @@ def settle(
         outcome=ending.outcome,
         tokens=ending.tokens,
         cost_nanousd=cost,
-        price=started.price,
-        windows=_uses(started, target, counted, list_price, requests=int(ending.billed)),
+        price=None if started.price is None else started.price.plain_for(counted),
+        windows=_uses(
+            started,
+            target,
+            counted,
+            list_price if target.pool.billing == "flat" else started.price,
+            requests=int(ending.billed),
+        ),
         duration_ns=duration_ns,
         ttft_ns=ttft_ns,
         input_estimate=started.input_tokens,

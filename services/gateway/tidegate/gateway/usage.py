@@ -1,12 +1,17 @@
 """Provider usage objects -> disjoint token classes. Explicit zero is kept, unknown is None; pure."""
 
+import re
 from typing import Any
 
 from tidegate.events.money import Tokens
-from tidegate.events.types import Dialect
+from tidegate.gateway.usage_rules import GENERIC, WIRES, Spoken, UsageRules
 
 MAX_COUNT = 2**31 - 1
 """A provider's count above it is no count: no model reads or writes that much, and sums must stay exact."""
+
+_TIER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_AS_USUAL = frozenset({"standard", "default", "auto"})
+_Fields = dict[str, int]
 
 
 class UsageTally:
@@ -15,46 +20,70 @@ class UsageTally:
     Counts in streams are cumulative, so they replace and never add.
     """
 
-    __slots__ = ("_dialect", "_fields")
+    __slots__ = ("_fields", "_rules", "_tier", "_wire")
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect: Dialect = dialect
-        self._fields: dict[str, int] = {}
+    def __init__(self, dialect: Spoken, rules: UsageRules | None = None) -> None:
+        """`rules`: which fields this vendor reports; by default what its dialect has."""
+        self._wire = WIRES[dialect]
+        self._rules = GENERIC[self._wire] if rules is None else rules
+        self._fields: _Fields = {}
+        self._tier: str | None = None
 
-    def observe(self, usage: Any) -> None:
-        """Take the explicit counts of a `usage` object; anything else is ignored."""
-        if not isinstance(usage, dict):
-            return
-        fields = self._fields
-        for name, value in usage.items():
-            kind = type(value)  # JSON's true and false are ints to isinstance
-            if kind is int:
-                if 0 <= value <= MAX_COUNT:
-                    fields[name] = value
-            elif kind is dict:
-                for part, count in value.items():
-                    if type(count) is int and 0 <= count <= MAX_COUNT:
-                        fields[f"{name}.{part}"] = count
+    def observe(self, usage: Any, service_tier: Any = None) -> None:
+        """Take the explicit counts of a `usage` object; anything else is ignored.
+
+        `service_tier` is what stands beside the object in the answer (OpenAI); inside it, it is found (Anthropic).
+        """
+        if service_tier is not None:
+            self._observe_tier(service_tier)
+        if isinstance(usage, dict):
+            _gather(self._fields, "", usage, 2)
+            if "service_tier" in usage or "speed" in usage:
+                fast = usage.get("speed") == "fast"
+                self._observe_tier("fast" if fast else usage.get("service_tier"))
 
     def tokens(self) -> Tokens:
         """The classes known so far."""
-        if self._dialect == "anthropic":
-            return _from_anthropic(self._fields)
-        return _from_openai(self._fields)
+        if self._wire == "embeddings":
+            return _from_embeddings(self._fields)
+        read = _from_anthropic if self._wire == "anthropic" else _from_openai
+        return read(self._fields, self._rules, self._tier)
+
+    def _observe_tier(self, name: Any) -> None:
+        if isinstance(name, str) and _TIER.fullmatch(name):
+            self._tier = None if name in _AS_USUAL else name
 
 
-def from_answer(dialect: Dialect, answer: dict[str, Any]) -> Tokens:
+def from_answer(dialect: Spoken, answer: dict[str, Any], rules: UsageRules | None = None) -> Tokens:
     """Usage of a whole (not streamed) answer; all None when it reports none."""
-    tally = UsageTally(dialect)
-    tally.observe(answer.get("usage"))
+    tally = UsageTally(dialect, rules)
+    tally.observe(answer.get("usage"), answer.get("service_tier"))
     return tally.tokens()
 
 
-def _from_openai(fields: dict[str, int]) -> Tokens:
-    """Prompt counts include cached tokens, completion counts include reasoning.
+def _gather(fields: _Fields, place: str, found: dict[str, Any], depth: int) -> None:
+    """Counts of an object and of those inside it, `depth` levels down."""
+    for name, value in found.items():
+        kind = type(value)  # JSON's true and false are ints to isinstance
+        if kind is int:
+            if 0 <= value <= MAX_COUNT:
+                fields[place + name] = value
+        elif kind is dict and depth:
+            _gather(fields, f"{place}{name}.", value, depth - 1)
 
-    Chat completions say prompt/completion, responses say input/output; DeepSeek puts cache hits beside them.
-    A missing completion count follows from the total (embeddings have no completion).
+
+def _pick(fields: _Fields, names: tuple[str, ...]) -> int | None:
+    for name in names:
+        if name in fields:
+            return fields[name]
+    return None
+
+
+def _from_openai(fields: _Fields, rules: UsageRules, tier: str | None) -> Tokens:
+    """Prompt counts include what was cached and what was written, completion counts include reasoning.
+
+    Chat completions say prompt/completion, responses say input/output; who bills reasoning beside its completion
+    count has it added. A missing completion count follows from the total (embeddings have no completion).
     """
     get = fields.get
     prompt = get("prompt_tokens", get("input_tokens"))
@@ -62,20 +91,40 @@ def _from_openai(fields: dict[str, int]) -> Tokens:
     total = get("total_tokens")
     if output is None and total is not None and prompt is not None and total >= prompt:
         output = total - prompt
-    cached = get("prompt_tokens_details.cached_tokens", get("input_tokens_details.cached_tokens"))
-    if cached is None:
-        cached = get("prompt_cache_hit_tokens")
+    elif output is not None:
+        output += sum([get(name, 0) for name in rules.beside_output])
+    cached, written = _pick(fields, rules.cached), _pick(fields, rules.written)
+    uncached = None if prompt is None else max(0, prompt - (cached or 0) - (written or 0))
+    cached_audio = _pick(fields, rules.cached_audio)
+    heard = _pick(fields, rules.input_audio)
     return Tokens(
-        input_uncached=None if prompt is None else max(0, prompt - (cached or 0)),
+        input_uncached=uncached,
         cache_read=cached,
+        cache_write_5m=written,
         output=output,
-        reasoning=get(
-            "completion_tokens_details.reasoning_tokens", get("output_tokens_details.reasoning_tokens")
-        ),
+        reasoning=_pick(fields, rules.reasoning),
+        input_audio=_part((heard or 0) - (cached_audio or 0), uncached),
+        input_image=_part(_pick(fields, rules.input_image), uncached),
+        cache_read_audio=_part(cached_audio, cached),
+        output_audio=_part(_pick(fields, rules.output_audio), output),
+        output_image=_part(_pick(fields, rules.output_image), output),
+        web_searches=_pick(fields, rules.searches) or None,
+        service_tier=tier,
     )
 
 
-def _from_anthropic(fields: dict[str, int]) -> Tokens:
+def _from_embeddings(fields: _Fields) -> Tokens:
+    """Embeddings have no output: what was read is all there is."""
+    prompt = fields.get("prompt_tokens")
+    return Tokens(input_uncached=prompt, output=None if prompt is None else 0)
+
+
+def _part(count: int | None, whole: int | None) -> int | None:
+    """A part that is there, at most the whole. None of it is the rule, so none and unknown are one."""
+    return min(count, whole) if count and whole and count > 0 else None
+
+
+def _from_anthropic(fields: _Fields, rules: UsageRules, tier: str | None) -> Tokens:
     """Input counts are disjoint already; cache writes are all 5-minute ones unless split by lifetime."""
     get = fields.get
     written = get("cache_creation_input_tokens")
@@ -91,5 +140,7 @@ def _from_anthropic(fields: dict[str, int]) -> Tokens:
         cache_write_5m=short,
         cache_write_1h=long,
         output=get("output_tokens"),
-        reasoning=get("output_tokens_details.reasoning_tokens"),
+        reasoning=_pick(fields, rules.reasoning),
+        web_searches=_pick(fields, rules.searches) or None,
+        service_tier=tier,
     )

@@ -52,7 +52,7 @@ def estimate(started: AttemptStarted) -> UsageSettled:
         basis="estimated",
         outcome="orphaned",
         cost_nanousd=None if started.price is None else cost_nanousd(assumed, started.price),
-        price=started.price,
+        price=None if started.price is None else started.price.plain_for(assumed),
         windows=started.windows,
         input_estimate=started.input_tokens,
         evidence=False,
