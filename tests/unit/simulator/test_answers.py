@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.simulator.answer import MIN_TOOL_TOKENS, Answer, Writer, tool_input
+from tidegate.simulator.answer import MIN_TOOL_TOKENS, Answer, Part, Writer, tool_input
 from tidegate.simulator.anthropic_wire import AnthropicWire
 from tidegate.simulator.openai_wire import OpenAiWire, span
 from tidegate.simulator.tokens import TokenClasses, count
@@ -17,14 +17,19 @@ TERMINALS = {"openai": b"[DONE]", "anthropic": b"message_stop"}
 
 def answer(output: int, reasoning: int, *, visible: bool = True, tool: str | None = None) -> Answer:
     shown = output - reasoning
+    parts: list[Part] = []
+    if visible and reasoning:
+        parts.append(Part("reasoning", WRITER.text(5, reasoning), reasoning, seal="c2VhbA=="))
+    if tool is not None:
+        parts.append(Part("tool", WRITER.arguments(0, shown), shown, tool))
+    elif shown:
+        parts.append(Part("text", WRITER.text(0, shown), shown))
     return Answer(
         id="1",
         created_s=1,
         model="m",
         tokens=TokenClasses(output=output, reasoning=reasoning),
-        reasoning=WRITER.text(5, reasoning) if visible else "",
-        text=WRITER.text(0, shown) if tool is None else WRITER.arguments(0, shown),
-        tool=tool,
+        parts=tuple(parts),
         finish="stop" if tool is None else "tool",
         show_usage=True,
     )
@@ -73,7 +78,7 @@ def test_pieces_of_tool_arguments_join_to_the_whole(wire: Wire) -> None:
         )
     else:
         text = "".join(piece["delta"].get("partial_json", "") for piece in pieces)
-    assert orjson.loads(text) == tool_input(made)
+    assert orjson.loads(text) == tool_input(made.calls[0])
 
 
 def test_the_end_of_anthropics_output_count_is_cumulative_not_a_sum() -> None:
@@ -94,8 +99,11 @@ def test_openai_writes_durations_as_its_headers_do(duration_s: float, text: str)
 def test_shown_reasoning_and_a_tool_are_parts_of_a_whole_answer_in_both_dialects() -> None:
     made = answer(20, 4, tool="look")
     choice = orjson.loads(OpenAiWire().whole(made))["choices"][0]
-    assert (choice["message"]["reasoning_content"], choice["message"]["content"]) == (made.reasoning, None)
-    assert choice["message"]["tool_calls"][0]["function"] == {"name": "look", "arguments": made.text}
+    assert (choice["message"]["reasoning_content"], choice["message"]["content"]) == (
+        made.joined("reasoning"),
+        None,
+    )
+    assert choice["message"]["tool_calls"][0]["function"] == {"name": "look", "arguments": made.calls[0].text}
     thinking, tool = orjson.loads(AnthropicWire().whole(made))["content"]
-    assert (thinking["type"], thinking["thinking"]) == ("thinking", made.reasoning)
-    assert (tool["type"], tool["name"], tool["input"]) == ("tool_use", "look", tool_input(made))
+    assert (thinking["type"], thinking["thinking"]) == ("thinking", made.joined("reasoning"))
+    assert (tool["type"], tool["name"], tool["input"]) == ("tool_use", "look", tool_input(made.calls[0]))

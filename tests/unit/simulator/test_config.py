@@ -24,6 +24,8 @@ PAGE = Path(__file__).parents[3] / "docs/reference/simulator.md"
         ({"providers": [provider(dialects=[])]}, "dialects"),
         ({"providers": [provider(models=[MODEL, MODEL])]}, "model m: declared 2 times"),
         ({"providers": [provider(models=[{"name": "m"}])]}, "needs the prices"),
+        ({"providers": [provider(models=[{**MODEL, "script": "x"}])]}, "model m: there is no script x"),
+        ({"providers": [provider(scripts=[{"name": "s", "turns": []}] * 2)]}, "script s: declared 2 times"),
         ({"providers": [provider(models=[{**MODEL, "name": "m!x"}])]}, "begins a fault"),
         ({"providers": [provider(models=[{**MODEL, "min_answer_tokens": 99}])]}, "above max_answer_tokens"),
         ({"providers": [provider(billing="prepaid")]}, "balance_nanousd"),
@@ -72,6 +74,9 @@ def test_the_example_of_the_reference_page_can_be_used(tmp_path: Path) -> None:
         sections.CacheRule,
         sections.Latency,
         sections.FaultRule,
+        sections.Script,
+        sections.ScriptTurn,
+        sections.ScriptPart,
     ],
 )
 def test_every_key_is_on_the_reference_page(section: type[msgspec.Struct]) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.simulator import anthropic_ask, openai_ask
-from tidegate.simulator.ask import PLACEHOLDER_BYTES, Refusal
+from tidegate.simulator.ask import PLACEHOLDER_BYTES
+from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.tokens import count
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}

@@ -3,9 +3,9 @@
 import math
 from datetime import UTC, datetime
 
-from tidegate.simulator.ask import Refusal
 from tidegate.simulator.config import Model, Provider
 from tidegate.simulator.invoice import cost_nanousd
+from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.tokens import TokenClasses
 from tidegate.simulator.windows import Window, WindowState
 

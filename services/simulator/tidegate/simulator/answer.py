@@ -1,14 +1,16 @@
-"""The answer a provider makes up: its text, length and ending, before any dialect writes it down."""
+"""The answer a provider makes up: its parts, length and ending, before any dialect writes it down."""
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from tidegate.simulator.seeded import integer
-from tidegate.simulator.tokens import BYTES_PER_TOKEN, TokenClasses
+from tidegate.simulator.tokens import BYTES_PER_TOKEN, TokenClasses, count
 
-Finish = Literal["stop", "length", "tool"]
+Finish = Literal["stop", "length", "tool", "refusal", "filter", "sequence"]
+PartKind = Literal["reasoning", "redacted", "text", "refusal", "tool"]
+THOUGHT = frozenset({"reasoning", "redacted"})
 
 # Every four bytes are one token, some of them letters of several bytes, none needing escapes in JSON.
 _VOCABULARY = (
@@ -19,41 +21,78 @@ _CELLS = tuple(
     _VOCABULARY[start : start + BYTES_PER_TOKEN] for start in range(0, len(_VOCABULARY), BYTES_PER_TOKEN)
 )
 _CORPUS_TOKENS = 512
+_CONTINUATION_BITS, _CONTINUATION = 0xC0, 0x80
 # Whole tokens around whole words, so that no cut falls into a letter.
 _TOOL_OPEN, _TOOL_CLOSE = '{"que":"', '"  }'
 MIN_TOOL_TOKENS = 3
 
 
 class Piece(NamedTuple):
-    """Some tokens of the answer, in order."""
+    """Some tokens of a part, in order."""
 
-    kind: Literal["reasoning", "text", "tool"]
     text: str
     tokens: int
 
 
+class Part(NamedTuple):
+    """A stretch of one kind: its text (of a call: the arguments), and the tokens that are billed for it.
+
+    `name` is that of a called tool, `custom` says that the tool takes free text. `seal` is the signature of
+    shown thoughts, or all that is shown of redacted ones.
+    """
+
+    kind: PartKind
+    text: str
+    tokens: int
+    name: str = ""
+    custom: bool = False
+    seal: str = ""
+
+    def pieces(self, size_tokens: int) -> Iterator[Piece]:
+        """The text, `size_tokens` at a time, never cut inside a letter."""
+        data = self.text.encode()
+        size, start, done = size_tokens * BYTES_PER_TOKEN, 0, 0
+        while start < len(data):
+            end = min(start + size, len(data))
+            while end < len(data) and data[end] & _CONTINUATION_BITS == _CONTINUATION:
+                end += 1
+            upto = count(end)
+            yield Piece(data[start:end].decode(), upto - done)
+            start, done = end, upto
+
+
 class Answer(NamedTuple):
-    """A whole answer: what is billed, the model it names, its parts, and whether it shows its usage."""
+    """A whole answer: what is billed, the model it names, its parts, and whether it shows its usage.
+
+    `stop` is the stop sequence that ended it. `echo` are fields of the request that the answer
+    repeats. `hidden_seal` stands for all its thoughts, encrypted.
+    """
 
     id: str
     created_s: int
     model: str
     tokens: TokenClasses
-    reasoning: str
-    text: str
-    tool: str | None
+    parts: tuple[Part, ...]
     finish: Finish
     show_usage: bool
-
-    def pieces(self, size_tokens: int) -> Iterator[Piece]:
-        """Visible reasoning, then text or tool arguments, `size_tokens` at a time."""
-        yield from _cut("reasoning", self.reasoning, size_tokens)
-        yield from _cut("text" if self.tool is None else "tool", self.text, size_tokens)
+    stop: str | None = None
+    logprobs: bool = False
+    echo: Mapping[str, Any] = {}
+    hidden_seal: str = ""
 
     @property
     def silent_tokens(self) -> int:
         """Reasoning that is billed but not shown."""
-        return 0 if self.reasoning else self.tokens.reasoning
+        return self.tokens.reasoning - sum(part.tokens for part in self.parts if part.kind in THOUGHT)
+
+    def joined(self, kind: PartKind) -> str:
+        """The texts of a kind, one after the other."""
+        return "".join(part.text for part in self.parts if part.kind == kind)
+
+    @property
+    def calls(self) -> list[Part]:
+        """The tool calls, in order."""
+        return [part for part in self.parts if part.kind == "tool"]
 
 
 class Writer:
@@ -75,14 +114,11 @@ class Writer:
         return _TOOL_OPEN + self.text(start, tokens - MIN_TOOL_TOKENS) + _TOOL_CLOSE
 
 
-def tool_input(answer: Answer) -> object:
-    """The arguments of a tool call as an object."""
-    return orjson.loads(answer.text)
+def tool_input(part: Part) -> object:
+    """The arguments of a tool call as a value; none at all are an empty object."""
+    return orjson.loads(part.text) if part.text else {}
 
 
-def _cut(kind: Literal["reasoning", "text", "tool"], text: str, size_tokens: int) -> Iterator[Piece]:
-    data = text.encode()
-    size = size_tokens * BYTES_PER_TOKEN
-    for start in range(0, len(data), size):
-        part = data[start : start + size]
-        yield Piece(kind, part.decode(), len(part) // BYTES_PER_TOKEN)
+def call_id(answer: Answer, place: int) -> str:
+    """What makes the id of the `place`-th call of an answer: the first one's is that of the answer."""
+    return answer.id if place == 0 else f"{answer.id}{place:x}"

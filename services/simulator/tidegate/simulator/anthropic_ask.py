@@ -1,5 +1,6 @@
 """Reads the body of `POST /v1/messages` and finds its cache breakpoints."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from tidegate.simulator.ask import (
@@ -7,17 +8,28 @@ from tidegate.simulator.ask import (
     Mark,
     compact,
     flag,
-    invalid,
     messages,
     objects,
     placeholder,
     positive,
     read_json,
     split_model,
+    spoken,
     texts,
+    words,
 )
+from tidegate.simulator.refusal import invalid
+from tidegate.simulator.transcript import Seal, Talk, Transcript, Words
 
 ROLES = frozenset({"user", "assistant"})
+_WORDS = Words(
+    unanswered="{where}: `tool_use` ids were found without `tool_result` blocks immediately after: {id}. Each "
+    "`tool_use` block must have a corresponding `tool_result` block in the next message.",
+    unexpected="{where}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each `tool_result` block "
+    "must have a corresponding `tool_use` block in the previous message.",
+    duplicate="{where}: `tool_use` ids must be unique",
+    param="messages",
+)
 
 
 def read(body: bytes, *, counting: bool = False) -> Ask:
@@ -32,7 +44,8 @@ def read(body: bytes, *, counting: bool = False) -> Ask:
     for tool in tools:
         prompt.add(compact(tool), tool)
     prompt.add_content(fields.get("system"), "system")
-    for place, message in enumerate(messages(fields, ROLES)):
+    conversation = messages(fields, ROLES)
+    for place, message in enumerate(conversation):
         prompt.add_content(message.get("content"), f"messages.{place}")
     prompt.add(b"", fields)
     return Ask(
@@ -45,7 +58,49 @@ def read(body: bytes, *, counting: bool = False) -> Ask:
         prompt=b"".join(prompt.segments),
         marks=tuple(prompt.marks),
         tools=tuple(str(tool.get("name")) for tool in tools),
+        schemas={str(tool.get("name")): tool.get("input_schema") for tool in tools},
+        talk=_talk(conversation),
+        form=_form(fields),
+        stops=words(fields, "stop_sequences"),
+        fields=frozenset(fields),
     )
+
+
+def _form(fields: dict[str, Any]) -> Mapping[str, Any] | None:
+    config = fields.get("output_config")
+    wanted = config.get("format") if isinstance(config, dict) else fields.get("output_format")
+    schema = wanted.get("schema") if isinstance(wanted, dict) else None
+    return schema if isinstance(schema, dict) else None
+
+
+def _talk(conversation: list[dict[str, Any]]) -> Talk:
+    script = Transcript(_WORDS, ordered=True)
+    for place, message in enumerate(conversation):
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else []
+        if message["role"] == "assistant":
+            script.assistant(f"messages.{place}")
+        for number, block in enumerate(blocks):
+            _tell(script, block, f"messages.{place}.content.{number}")
+        if message["role"] == "user":
+            script.user(f"messages.{place}")
+    return script.talk(f"messages.{len(conversation)}")
+
+
+def _tell(script: Transcript, block: dict[str, Any], where: str) -> None:
+    match block["type"]:
+        case "tool_use":
+            script.call(str(block.get("id")), where)
+        case "tool_result":
+            script.result(str(block.get("tool_use_id")), spoken(block.get("content")), where)
+        case "thinking":
+            refusal = invalid(f"{where}: Invalid `signature` in `thinking` block", "messages")
+            script.seal(Seal(block["thinking"], str(block.get("signature")), refusal))
+        case "redacted_thinking":
+            refusal = invalid(f"{where}: Invalid `data` in `redacted_thinking` block", "messages")
+            script.seal(Seal(None, str(block.get("data")), refusal))
+        case _:
+            pass
 
 
 class _Prompt:

@@ -2,25 +2,32 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
 from typing import Any
 
 import orjson
 
 from tidegate.simulator import anthropic_ask, sse
 from tidegate.simulator.actions import Headers
-from tidegate.simulator.answer import Answer, tool_input
-from tidegate.simulator.ask import Ask, Refusal
+from tidegate.simulator.answer import Answer, Part, call_id, tool_input
+from tidegate.simulator.ask import Ask
 from tidegate.simulator.config import Dialect
+from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.tokens import TokenClasses
 from tidegate.simulator.windows import WindowState, tightest
 from tidegate.simulator.wire import Event
 
-SIGNATURE = "c2ltdWxhdGVk"
-_FINISH = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use"}
+_FINISH = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool": "tool_use",
+    "refusal": "refusal",
+    "filter": "refusal",
+    "sequence": "stop_sequence",
+}
 _DELTA = {
     "reasoning": ("thinking_delta", "thinking"),
     "text": ("text_delta", "text"),
+    "refusal": ("text_delta", "text"),
     "tool": ("input_json_delta", "partial_json"),
 }
 _KINDS = {
@@ -43,6 +50,7 @@ class AnthropicWire:
     """The dialect of `POST /v1/messages`."""
 
     dialect: Dialect = "anthropic"
+    endpoint: str = "anthropic"
 
     def read(self, body: bytes) -> Ask:
         """Body to Ask. Raises Refusal 400."""
@@ -50,13 +58,7 @@ class AnthropicWire:
 
     def whole(self, answer: Answer) -> bytes:
         """A `message`."""
-        content: list[dict[str, Any]] = []
-        if answer.reasoning:
-            content.append({"type": "thinking", "thinking": answer.reasoning, "signature": SIGNATURE})
-        if answer.tool is not None:
-            content.append({**_tool_block(answer), "input": tool_input(answer)})
-        elif answer.text:
-            content.append({"type": "text", "text": answer.text})
+        content = [_block(answer, part) for part in _shown(answer)]
         body = _message(answer, content, _FINISH[answer.finish])
         if answer.show_usage:
             body["usage"] = usage(answer.tokens, answer.tokens.output)
@@ -72,7 +74,7 @@ class AnthropicWire:
         yield Event("open", self.keep_alive(), 0)
         yield from _blocks(answer, size_tokens)
         total = answer.tokens.output
-        delta = {"stop_reason": _FINISH[answer.finish], "stop_sequence": None}
+        delta = {"stop_reason": _FINISH[answer.finish], "stop_sequence": answer.stop}
         fields: dict[str, Any] = {"delta": delta}
         if answer.show_usage:
             fields["usage"] = {"output_tokens": total}
@@ -149,37 +151,62 @@ def _unified_headers(state: WindowState, now_s: float) -> Headers:
     ]
 
 
+def _shown(answer: Answer) -> list[Part]:
+    """The parts that become blocks: the dialect knows no empty ones, except of calls."""
+    return [part for part in answer.parts if part.text or part.kind == "tool"]
+
+
 def _blocks(answer: Answer, size_tokens: int) -> Iterator[Event]:
     produced = answer.silent_tokens
-    for index, (kind, pieces) in enumerate(groupby(answer.pieces(size_tokens), lambda piece: piece.kind)):
-        block = _opened(answer, kind)
+    for index, part in enumerate(_shown(answer)):
+        block = _opened(answer, part)
         yield Event("open", _event("content_block_start", index=index, content_block=block), produced)
-        delta_type, field = _DELTA[kind]
-        delta = {"type": delta_type, field: sse.Template.BLANK}
-        template = sse.Template(_event("content_block_delta", index=index, delta=delta))
-        for piece in pieces:
-            produced += piece.tokens
-            yield Event("content", template.fill(piece.text), produced)
-        yield from _block_end(kind, index, produced)
+        if part.kind == "redacted":
+            produced += part.tokens
+        else:
+            delta_type, field = _DELTA[part.kind]
+            delta = {"type": delta_type, field: sse.Template.BLANK}
+            template = sse.Template(_event("content_block_delta", index=index, delta=delta))
+            for piece in part.pieces(size_tokens):
+                produced += piece.tokens
+                yield Event("content", template.fill(piece.text), produced)
+        yield from _block_end(part, index, produced)
 
 
-def _block_end(kind: str, index: int, produced: int) -> Iterator[Event]:
-    if kind == "reasoning":
-        delta = {"type": "signature_delta", "signature": SIGNATURE}
+def _block_end(part: Part, index: int, produced: int) -> Iterator[Event]:
+    if part.kind == "reasoning":
+        delta = {"type": "signature_delta", "signature": part.seal}
         yield Event("close", _event("content_block_delta", index=index, delta=delta), produced)
     yield Event("close", _event("content_block_stop", index=index), produced)
 
 
-def _opened(answer: Answer, kind: str) -> dict[str, Any]:
-    if kind == "tool":
-        return {**_tool_block(answer), "input": {}}
-    if kind == "reasoning":
-        return {"type": "thinking", "thinking": "", "signature": ""}
-    return {"type": "text", "text": ""}
+def _opened(answer: Answer, part: Part) -> dict[str, Any]:
+    match part.kind:
+        case "tool":
+            return {**_tool_block(answer, part), "input": {}}
+        case "reasoning":
+            return {"type": "thinking", "thinking": "", "signature": ""}
+        case "redacted":
+            return _block(answer, part)
+        case _:
+            return {"type": "text", "text": ""}
 
 
-def _tool_block(answer: Answer) -> dict[str, Any]:
-    return {"type": "tool_use", "id": f"toolu_{answer.id}", "name": answer.tool}
+def _block(answer: Answer, part: Part) -> dict[str, Any]:
+    match part.kind:
+        case "tool":
+            return {**_tool_block(answer, part), "input": tool_input(part)}
+        case "reasoning":
+            return {"type": "thinking", "thinking": part.text, "signature": part.seal}
+        case "redacted":
+            return {"type": "redacted_thinking", "data": part.seal}
+        case _:
+            return {"type": "text", "text": part.text}
+
+
+def _tool_block(answer: Answer, part: Part) -> dict[str, Any]:
+    place = next(number for number, call in enumerate(answer.calls) if call is part)
+    return {"type": "tool_use", "id": f"toolu_{call_id(answer, place)}", "name": part.name}
 
 
 def _message(answer: Answer, content: list[dict[str, Any]], finish: str | None) -> dict[str, Any]:
@@ -190,7 +217,7 @@ def _message(answer: Answer, content: list[dict[str, Any]], finish: str | None) 
         "model": answer.model,
         "content": content,
         "stop_reason": finish,
-        "stop_sequence": None,
+        "stop_sequence": answer.stop if finish else None,
     }
 
 

@@ -1,39 +1,15 @@
-"""What a request body asks for, whatever its dialect, and the refusal that answers a bad one."""
+"""What a request body asks for, whatever its dialect, and how its fields are read."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
+from tidegate.simulator.refusal import invalid
+from tidegate.simulator.transcript import Talk
+
 PLACEHOLDER_BYTES = 1024
-
-
-class Refusal(Exception):
-    """An error answer before any content.
-
-    `code` and `kind` replace what the dialect derives from the status; `unit` is that of a limit that was hit.
-    """
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        code: str | None = None,
-        kind: str | None = None,
-        param: str | None = None,
-        unit: str | None = None,
-        retry_after: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.code = code
-        self.kind = kind
-        self.param = param
-        self.unit = unit
-        self.retry_after = retry_after
 
 
 class Mark(NamedTuple):
@@ -44,7 +20,12 @@ class Mark(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A parsed request: `model` as sent, `name` without the fault behind '!', `prompt` as counted."""
+    """A parsed request: `model` as sent, `name` without the fault behind '!', `prompt` as counted.
+
+    `schemas` are those of the tools' arguments; tools in `customs` take free text. `form` is the JSON Schema
+    that the answer must fit ({}: any object). `embeds` are the texts to embed, each with its tokens. `echo` are
+    fields that the answer repeats; `fields` and `roles` are all that the request uses.
+    """
 
     model: str
     name: str
@@ -55,11 +36,23 @@ class Ask(NamedTuple):
     prompt: bytes
     marks: tuple[Mark, ...]
     tools: tuple[str, ...]
+    schemas: Mapping[str, Any] = {}
+    customs: frozenset[str] = frozenset()
+    talk: Talk = Talk()
+    form: Mapping[str, Any] | None = None
+    stops: tuple[str, ...] = ()
+    logprobs: bool = False
+    embeds: tuple["Embed", ...] | None = None
+    echo: Mapping[str, Any] = {}
+    fields: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
 
 
-def invalid(message: str, param: str | None = None) -> Refusal:
-    """A 400 that names the field."""
-    return Refusal(400, message, param=param)
+class Embed(NamedTuple):
+    """One input to embed: what it is, as bytes, and how many tokens it counts."""
+
+    data: bytes
+    tokens: int
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -137,3 +130,27 @@ def texts(parts: Any, where: str) -> Iterator[bytes]:
         yield parts.encode("utf-8", "surrogatepass")
     elif parts is not None:
         raise invalid(f"{where}.content must be a string or a list of parts", "messages")
+
+
+def spoken(content: Any) -> str:
+    """The text of a tool's result: a string, or the texts of its parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+
+
+def words(fields: dict[str, Any], name: str) -> tuple[str, ...]:
+    """An optional string or list of strings. Raises Refusal 400 for anything else."""
+    value = fields.get(name)
+    if value is None:
+        return ()
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
+        raise invalid(f"'{name}' must be a string or a list of strings", name)
+    return tuple(found)
+
+
+def echoed(fields: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of a request that its answer repeats."""
+    return {name: fields[name] for name in names if name in fields}

@@ -1,6 +1,6 @@
 """The simulator's configuration: providers, their models, prices, windows, caches and faults."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +11,8 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Duration = Annotated[float, Meta(ge=0.0)]
 Span = Annotated[float, Meta(gt=0.0)]
 
-Dialect = Literal["openai", "anthropic"]
+Dialect = Literal["openai", "anthropic", "responses"]
+ReasoningField = Literal["reasoning_content", "reasoning", "none"]
 Mode = Literal["normal", "refuse", "connect_stall", "accept_stall"]
 Billing = Literal["per_token", "flat", "prepaid"]
 
@@ -62,6 +63,32 @@ class FaultRule(Strict, frozen=True):
     until_s: Duration | None = None
 
 
+class ScriptPart(Strict, frozen=True):
+    """A part of a scripted turn. `{result}` in a text becomes the last result of a tool.
+
+    A call (`kind` tool) gives `arguments`, or its free text (or arguments as they are to be sent) in `text`.
+    """
+
+    kind: Literal["reasoning", "redacted", "text", "refusal", "tool"] = "text"
+    text: str = ""
+    name: str = ""
+    arguments: dict[str, Any] | None = None
+
+
+class ScriptTurn(Strict, frozen=True):
+    """What the assistant says in one turn. `finish` follows from the parts unless it is given."""
+
+    parts: tuple[ScriptPart, ...]
+    finish: Literal["stop", "length", "tool", "refusal", "filter", "sequence"] | None = None
+
+
+class Script(Strict, frozen=True):
+    """A conversation from the assistant's side; turn n answers a request that holds n turns of its."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    turns: tuple[ScriptTurn, ...]
+
+
 class Model(Strict, frozen=True):
     """One model: prices in integer nano-dollars per million tokens, limits, and how long its answers are."""
 
@@ -79,6 +106,10 @@ class Model(Strict, frozen=True):
     reasoning_tokens: Count = 0
     reasoning_visible: bool = False
     quota_weight: Positive = 1
+    script: str | None = None
+    tool_share: Share = 0.0
+    parallel_calls: Positive = 1
+    embedding_dimensions: Positive = 16
 
 
 class Provider(Strict, frozen=True):
@@ -91,7 +122,7 @@ class Provider(Strict, frozen=True):
     mode: Mode = "normal"
     tls_cert: str | None = None
     tls_key: str | None = None
-    dialects: tuple[Dialect, ...] = ("openai", "anthropic")
+    dialects: tuple[Dialect, ...] = ("openai", "anthropic", "responses")
     api_key: str | None = None
     seed: int | None = None
     latency: Latency = Latency()
@@ -104,6 +135,11 @@ class Provider(Strict, frozen=True):
     windows: tuple[WindowRule, ...] = ()
     cache: CacheRule | None = None
     faults: tuple[FaultRule, ...] = ()
+    scripts: tuple[Script, ...] = ()
+    reasoning_field: ReasoningField = "reasoning_content"
+    refused_fields: tuple[str, ...] = ()
+    refused_roles: tuple[str, ...] = ()
+    keep_requests: Count = 0
 
     def __repr__(self) -> str:
         return f"Provider(id={self.id!r}, models={[model.name for model in self.models]!r})"

@@ -120,7 +120,9 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         if self._parser.should_upgrade():
-            self._refuse(400, b"upgrades are not offered")
+            # Where the vendor offers a WebSocket, its absence has a status of its own.
+            offered = self._url.partition(b"?")[0] == b"/v1/responses"
+            self._refuse(426 if offered else 400, b"upgrades are not offered")
         elif (b"expect", b"100-continue") in self._headers and self._task is None:
             self._transport.write(_CONTINUE)
 

@@ -6,15 +6,15 @@ from urllib.parse import parse_qs, unquote
 import msgspec
 
 from tidegate.simulator import anthropic_ask
-from tidegate.simulator.actions import Action, SimRequest
+from tidegate.simulator.actions import Action, End, Head, SimRequest
 from tidegate.simulator.anthropic_wire import AnthropicWire
-from tidegate.simulator.ask import Refusal
 from tidegate.simulator.clock import Clock
 from tidegate.simulator.config import FaultRule, Provider
 from tidegate.simulator.faults import FaultUnknown, check
 from tidegate.simulator.invoice import invoice, usage
 from tidegate.simulator.plan import fixed
 from tidegate.simulator.reception import Reception
+from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.request_log import RequestLog
 from tidegate.simulator.tokens import count
 
@@ -32,8 +32,10 @@ class Desk:
         self._log = log
         self._clock = clock
         self._pages: dict[tuple[str, str], Page] = {
+            ("HEAD", "/"): lambda _: None,
             ("GET", "/_sim/healthz"): lambda _: {"status": "ok", "provider": provider.id},
             ("GET", "/_sim/log"): self._records,
+            ("GET", "/_sim/requests"): lambda _: {"requests": list(log.requests)},
             ("GET", "/_sim/invoice"): self._invoice,
             ("GET", "/_sim/state"): self._state,
             ("PUT", "/_sim/faults"): self._set_faults,
@@ -43,6 +45,8 @@ class Desk:
 
     def answer(self, request: SimRequest) -> list[Action]:
         """The page, or a 404; errors in Anthropic's shape below `/v1/messages`, else in a plain one."""
+        if request.method == "HEAD":
+            return [Head(200 if ("HEAD", request.path) in self._pages else 404, [], 0), End()]
         try:
             return fixed(200, [], msgspec.json.encode(self._page(request)))
         except Refusal as refusal:

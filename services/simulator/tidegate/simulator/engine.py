@@ -7,11 +7,14 @@ from tidegate.simulator.anthropic_wire import AnthropicWire
 from tidegate.simulator.clock import Clock
 from tidegate.simulator.config import Mode, Provider
 from tidegate.simulator.desk import Desk
+from tidegate.simulator.embeddings_wire import EmbeddingsWire
 from tidegate.simulator.openai_wire import OpenAiWire
 from tidegate.simulator.plan import Step
 from tidegate.simulator.reception import Reception, new_line
 from tidegate.simulator.request_log import LogFile, RequestLog
+from tidegate.simulator.responses_wire import ResponsesWire
 from tidegate.simulator.seeded import integer
+from tidegate.simulator.stored import AnswerStore
 from tidegate.simulator.visit import Visit
 from tidegate.simulator.wire import Wire
 
@@ -35,14 +38,17 @@ class Engine:
     ) -> None:
         self.provider = provider
         self.mode: Mode = provider.mode
-        self.log = RequestLog(file)
+        self.log = RequestLog(file, provider.keep_requests)
         own_seed = integer(seed, provider.id) if provider.seed is None else provider.seed
         self.reception = Reception(provider, own_seed, speed, clock.now_s())
         self._clock = clock
         self._desk = Desk(provider, self.reception, self.log, clock)
+        dimensions = {model.name: model.embedding_dimensions for model in provider.models}
         dialects: list[tuple[str, Wire]] = [
-            ("/v1/chat/completions", OpenAiWire()),
+            ("/v1/chat/completions", OpenAiWire(provider.reasoning_field)),
+            ("/v1/embeddings", EmbeddingsWire(own_seed, dimensions)),
             ("/v1/messages", AnthropicWire()),
+            ("/v1/responses", ResponsesWire(AnswerStore())),
         ]
         self._wires = {path: wire for path, wire in dialects if wire.dialect in provider.dialects}
 
@@ -59,7 +65,7 @@ class Engine:
             return
         now_s = self._clock.now_s()
         line = new_line(self.provider.id, wire, request, len(self.log.lines) + 1, now_s)
-        self.log.open(line)
+        self.log.open(line, request)
         visit = self.reception.receive(wire, request, line)
         try:
             for step in visit.steps:

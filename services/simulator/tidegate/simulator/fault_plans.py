@@ -5,10 +5,10 @@ import zlib
 from collections.abc import Callable, Iterator
 
 from tidegate.simulator.actions import Action, Body, Close, End, Head, Raw, Reset
-from tidegate.simulator.ask import Refusal
 from tidegate.simulator.faults import Fault
 from tidegate.simulator.framing import LAST_CHUNK, render_body, render_head
 from tidegate.simulator.plan import JSON_TYPE, STREAM_TYPE, Job, Step, plain, worked
+from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.seeded import noise
 
 _GZIP = (b"content-encoding", b"gzip")

@@ -61,7 +61,11 @@ def _provider_mistakes(provider: Provider) -> Iterator[str]:
         yield "dialects: at least one is needed"
     names = Counter(model.name for model in provider.models)
     yield from (f"model {name}: declared {count} times" for name, count in names.items() if count > 1)
+    scripts = Counter(script.name for script in provider.scripts)
+    yield from (f"script {name}: declared {count} times" for name, count in scripts.items() if count > 1)
     for model in provider.models:
+        if model.script is not None and model.script not in scripts:
+            yield f"model {model.name}: there is no script {model.script}"
         yield from _model_mistakes(model, model.billing or provider.billing)
     if provider.balance_nanousd is None and any(
         (model.billing or provider.billing) == "prepaid" for model in provider.models

@@ -7,19 +7,15 @@ import orjson
 
 from tidegate.simulator import openai_ask, sse
 from tidegate.simulator.actions import Headers
-from tidegate.simulator.answer import Answer
-from tidegate.simulator.ask import Ask, Refusal
-from tidegate.simulator.config import Dialect
+from tidegate.simulator.answer import Answer, Part, PartKind, call_id
+from tidegate.simulator.ask import Ask
+from tidegate.simulator.config import Dialect, ReasoningField
+from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.tokens import TokenClasses
 from tidegate.simulator.windows import WindowState, tightest
 from tidegate.simulator.wire import Event
 
-_FINISH = {"stop": "stop", "length": "length", "tool": "tool_calls"}
-_DELTAS: dict[str, dict[str, Any]] = {
-    "text": {"content": sse.Template.BLANK},
-    "reasoning": {"reasoning_content": sse.Template.BLANK},
-    "tool": {"tool_calls": [{"index": 0, "function": {"arguments": sse.Template.BLANK}}]},
-}
+_FINISH = {"tool": "tool_calls", "length": "length", "filter": "content_filter"}
 # status: (type, code), as the vendor and the servers that copy it send them
 _KINDS: dict[int, tuple[str, str | None]] = {
     400: ("invalid_request_error", None),
@@ -40,9 +36,13 @@ _KINDS: dict[int, tuple[str, str | None]] = {
 
 
 class OpenAiWire:
-    """The dialect of `POST /v1/chat/completions`."""
+    """The dialect of `POST /v1/chat/completions`; the field of shown reasoning is a habit of the provider."""
 
     dialect: Dialect = "openai"
+    endpoint: str = "openai"
+
+    def __init__(self, reasoning_field: ReasoningField = "reasoning_content") -> None:
+        self._reasoning_field = reasoning_field
 
     def read(self, body: bytes) -> Ask:
         """Body to Ask. Raises Refusal 400."""
@@ -50,14 +50,23 @@ class OpenAiWire:
 
     def whole(self, answer: Answer) -> bytes:
         """A `chat.completion`."""
-        message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
-        if answer.tool is not None:
-            function = {"name": answer.tool, "arguments": answer.text}
-            call = {"id": f"call_{answer.id}", "type": "function", "function": function}
-            message |= {"content": None, "tool_calls": [call]}
-        if answer.reasoning:
-            message["reasoning_content"] = answer.reasoning
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _FINISH[answer.finish]}
+        calls = [_call(answer, place, part.text) for place, part in enumerate(answer.calls)]
+        text, refusal, thoughts = (answer.joined(kind) for kind in ("text", "refusal", "reasoning"))
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": text or (None if calls or refusal else ""),
+            "refusal": refusal or None,
+        }
+        if calls:
+            message["tool_calls"] = calls
+        if thoughts and self._reasoning_field != "none":
+            message[self._reasoning_field] = thoughts
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": _logprobs(text) if answer.logprobs and text else None,
+            "finish_reason": _FINISH.get(answer.finish, "stop"),
+        }
         body = _envelope(answer, "chat.completion", [choice])
         if answer.show_usage:
             body["usage"] = usage(answer.tokens)
@@ -66,22 +75,47 @@ class OpenAiWire:
     def events(self, answer: Answer, size_tokens: int) -> Iterator[Event]:
         """Role chunk, content chunks, finish chunk, usage chunk where asked for, and `[DONE]`."""
         yield Event("open", _chunk(answer, {"role": "assistant", "content": "", "refusal": None}), 0)
-        if answer.tool is not None:
-            function = {"name": answer.tool, "arguments": ""}
-            call = {"index": 0, "id": f"call_{answer.id}", "type": "function", "function": function}
-            yield Event("open", _chunk(answer, {"tool_calls": [call]}), 0)
-        produced = answer.silent_tokens
-        templates = {kind: sse.Template(_chunk(answer, delta)) for kind, delta in _DELTAS.items()}
-        for piece in answer.pieces(size_tokens):
-            produced += piece.tokens
-            yield Event("content", templates[piece.kind].fill(piece.text), produced)
+        produced, calls, silent = 0, 0, answer.silent_tokens
+        for part in answer.parts:
+            if part.kind == "tool":
+                yield Event("open", _chunk(answer, {"tool_calls": [_opened(answer, calls)]}), produced)
+                calls += 1
+            # A call is announced before what is thought in silence, its arguments come after it.
+            produced, silent = produced + silent, 0
+            delta = self._delta(part.kind, calls - 1, custom=part.custom)
+            if delta is None:
+                produced += part.tokens
+                continue
+            template = sse.Template(_chunk(answer, delta))
+            for piece in part.pieces(size_tokens):
+                produced += piece.tokens
+                if answer.logprobs and part.kind == "text":
+                    data = _chunk(answer, {"content": piece.text}, logprobs=_logprobs(piece.text))
+                else:
+                    data = template.fill(piece.text)
+                yield Event("content", data, produced)
         total = answer.tokens.output
-        yield Event("close", _chunk(answer, {}, _FINISH[answer.finish]), total)
+        yield Event("close", _chunk(answer, {}, _FINISH.get(answer.finish, "stop")), total)
         if answer.show_usage:
             body = _envelope(answer, "chat.completion.chunk", [])
             body["usage"] = usage(answer.tokens)
             yield Event("close", sse.event(orjson.dumps(body)), total)
         yield Event("terminal", sse.event(b"[DONE]"), total)
+
+    def _delta(self, kind: PartKind, place: int, *, custom: bool) -> dict[str, Any] | None:
+        """The delta of a kind with a blank for its text; None for what the dialect does not show."""
+        match kind:
+            case "text":
+                return {"content": sse.Template.BLANK}
+            case "refusal":
+                return {"refusal": sse.Template.BLANK}
+            case "tool":
+                field = {"input": sse.Template.BLANK} if custom else {"arguments": sse.Template.BLANK}
+                return {"tool_calls": [{"index": place, ("custom" if custom else "function"): field}]}
+            case "reasoning" if self._reasoning_field != "none":
+                return {self._reasoning_field: sse.Template.BLANK}
+            case _:
+                return None
 
     def error(self, refusal: Refusal, request_id: str) -> bytes:
         """An `error` object; the request id is in a header only."""
@@ -161,9 +195,38 @@ def _envelope(answer: Answer, kind: str, choices: list[dict[str, Any]]) -> dict[
     }
 
 
-def _chunk(answer: Answer, delta: dict[str, Any], finish: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+def _chunk(
+    answer: Answer, delta: dict[str, Any], finish: str | None = None, logprobs: dict[str, Any] | None = None
+) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
     body = _envelope(answer, "chat.completion.chunk", [choice])
     if answer.show_usage:
         body["usage"] = None
     return sse.event(orjson.dumps(body))
+
+
+def _call(answer: Answer, place: int, text: str) -> dict[str, Any]:
+    part = answer.calls[place]
+    identity = f"call_{call_id(answer, place)}"
+    if part.custom:
+        return {"id": identity, "type": "custom", "custom": {"name": part.name, "input": text}}
+    return {"id": identity, "type": "function", "function": {"name": part.name, "arguments": text}}
+
+
+def _opened(answer: Answer, place: int) -> dict[str, Any]:
+    return {"index": place, **_call(answer, place, "")}
+
+
+def _logprobs(text: str) -> dict[str, Any]:
+    """A made-up probability for every token of a text, from its bytes."""
+    part = Part("text", text, 0)
+    content = [
+        {
+            "token": piece.text,
+            "logprob": -(sum(piece.text.encode()) % 100) / 64,
+            "bytes": list(piece.text.encode()),
+            "top_logprobs": [],
+        }
+        for piece in part.pieces(1)
+    ]
+    return {"content": content, "refusal": None}

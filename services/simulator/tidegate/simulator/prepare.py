@@ -1,12 +1,13 @@
-"""From an admitted request to its answer and timing: everything random comes from seed, body and ordinal."""
+"""How long an answer is and how long it takes: everything random comes from seed, body and ordinal."""
 
 from typing import NamedTuple
 
 from tidegate.simulator.actions import SimRequest
-from tidegate.simulator.answer import MIN_TOOL_TOKENS, Answer, Finish, Writer
-from tidegate.simulator.ask import Ask, Refusal
+from tidegate.simulator.answer import MIN_TOOL_TOKENS, Finish
+from tidegate.simulator.ask import Ask
 from tidegate.simulator.config import Latency, Model
 from tidegate.simulator.plan import Timing
+from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.seeded import integer, unit
 from tidegate.simulator.tokens import TokenClasses
 
@@ -27,9 +28,7 @@ class Wish(NamedTuple):
 def wish(request: SimRequest, ask: Ask, model: Model, seed: int, body_key: str) -> Wish:
     """Length and shape of the answer: by request headers, else seeded by the body. Raises Refusal 400."""
     asked = _count(request, OUTPUT_HEADER)
-    reasoning = _count(request, REASONING_HEADER)
-    if reasoning is None:
-        reasoning = model.reasoning_tokens
+    reasoning = wanted_reasoning(request, model)
     if asked is None:
         spread = model.max_answer_tokens - model.min_answer_tokens + 1
         asked = reasoning + model.min_answer_tokens + integer(seed, f"length/{body_key}") % spread
@@ -43,6 +42,12 @@ def wish(request: SimRequest, ask: Ask, model: Model, seed: int, body_key: str) 
     if tool is not None and output - reasoning >= MIN_TOOL_TOKENS:
         return Wish(output, reasoning, tool, "tool")
     return Wish(output, reasoning, None, "length" if output < asked else "stop")
+
+
+def wanted_reasoning(request: SimRequest, model: Model) -> int:
+    """Tokens thought before the answer: by request header, else the model's. Raises Refusal 400."""
+    asked = _count(request, REASONING_HEADER)
+    return model.reasoning_tokens if asked is None else asked
 
 
 def output_cap(ask: Ask, model: Model) -> int:
@@ -68,25 +73,6 @@ def check_context(tokens: TokenClasses, model: Model) -> None:
             code="context_length_exceeded",
             param="messages",
         )
-
-
-def answer(
-    ask: Ask, model: Model, wanted: Wish, tokens: TokenClasses, writer: Writer, identity: tuple[str, int, int]
-) -> Answer:
-    """The answer; `identity`: its id, its creation (Unix seconds), and the number that chooses the words."""
-    key, created_s, start = identity
-    visible = wanted.output - wanted.reasoning
-    return Answer(
-        id=key,
-        created_s=created_s,
-        model=ask.model,
-        tokens=tokens.with_answer(wanted.output, wanted.reasoning),
-        reasoning=writer.text(start + visible, wanted.reasoning) if model.reasoning_visible else "",
-        text=writer.text(start, visible) if wanted.tool is None else writer.arguments(start, visible),
-        tool=wanted.tool,
-        finish=wanted.finish,
-        show_usage=ask.show_usage,
-    )
 
 
 def timing(latency: Latency, tokens: TokenClasses, seed: int, ordinal: int, speed: float) -> Timing:

@@ -3,17 +3,19 @@
 import hashlib
 from collections.abc import Iterator
 
-from tidegate.simulator import fault_plans, prepare
+from tidegate.simulator import fault_plans, prepare, sealing
 from tidegate.simulator.account import Account
 from tidegate.simulator.actions import Body, End, Head, Headers, SimRequest
-from tidegate.simulator.answer import Writer
-from tidegate.simulator.ask import Ask, Refusal
+from tidegate.simulator.answer import Answer
+from tidegate.simulator.ask import Ask
 from tidegate.simulator.cache import Lookup, PrefixCache
-from tidegate.simulator.config import FaultRule, Model, Provider
+from tidegate.simulator.compose import Composer, Draft
+from tidegate.simulator.config import FaultRule, Provider
 from tidegate.simulator.faults import CATALOGUE, FAULT_HEADER, Fault, FaultUnknown, Schedule, parse
 from tidegate.simulator.invoice import Line
 from tidegate.simulator.plan import JSON_TYPE, Job, Step
-from tidegate.simulator.seeded import digest, integer
+from tidegate.simulator.refusal import Refusal
+from tidegate.simulator.seeded import digest
 from tidegate.simulator.tokens import NO_TOKENS, TokenClasses, count
 from tidegate.simulator.visit import Visit
 from tidegate.simulator.wire import Wire
@@ -30,7 +32,7 @@ class Reception:
         self._speed = speed
         self._started_s = started_s
         self._models = {model.name: model for model in provider.models}
-        self._writer = Writer(seed)
+        self._composer = Composer(seed, provider.scripts)
         self._schedule = Schedule(provider.faults, seed, started_s, speed)
         self.account = Account(provider, speed)
         self.cache = PrefixCache(provider.cache, speed) if provider.cache else None
@@ -69,14 +71,16 @@ class Reception:
         model = self._models.get(ask.name)
         if model is None:
             raise Refusal(404, f"The model `{ask.name}` does not exist or you do not have access to it.")
-        wanted = prepare.wish(request, ask, model, self._seed, line.body_sha256)
+        self._check_habits(ask)
+        self._check_history(ask)
+        draft = self._composer.draft(request, ask, model, line.body_sha256)
         if fault is not None and CATALOGUE[fault.kind].bill == "nothing":
-            job = self._job(wire, ask, model, wanted, NO_TOKENS, fault, line)
+            job = self._job(wire, ask, draft, NO_TOKENS, fault, line)
             return Visit(line, fault_plans.steps(job))
         lookup = self._lookup(wire, ask, line.arrived_s)
         prepare.check_context(lookup.tokens, model)
         self.account.admit(model, line.arrived_s)
-        job = self._job(wire, ask, model, wanted, lookup.tokens, fault, line)
+        job = self._job(wire, ask, draft, lookup.tokens, fault, line)
         line.served_model = fault.text("model") if fault and fault.kind == "wrong_model" else ask.model
         return Visit(line, fault_plans.steps(job), job.answer.tokens, model, lookup)
 
@@ -84,16 +88,24 @@ class Reception:
         self,
         wire: Wire,
         ask: Ask,
-        model: Model,
-        wanted: prepare.Wish,
+        draft: Draft,
         tokens: TokenClasses,
         fault: Fault | None,
         line: Line,
     ) -> Job:
         request_id = self._request_id(line)
-        start = integer(self._seed, f"words/{line.body_sha256}")
-        answer = prepare.answer(
-            ask, model, wanted, tokens, self._writer, (request_id, int(line.arrived_s), start)
+        answer = Answer(
+            id=request_id,
+            created_s=int(line.arrived_s),
+            model=ask.model,
+            tokens=tokens.with_answer(draft.output, draft.reasoning),
+            parts=draft.parts,
+            finish=draft.finish,
+            show_usage=ask.show_usage,
+            stop=next(iter(ask.stops), None) if draft.finish == "sequence" else None,
+            logprobs=ask.logprobs,
+            echo=ask.echo,
+            hidden_seal=sealing.opaque(self._seed, request_id),
         )
         return Job(
             wire=wire,
@@ -108,6 +120,23 @@ class Reception:
             speed=self._speed,
         )
 
+    def _check_habits(self, ask: Ask) -> None:
+        """Raise Refusal 400 for fields and roles that this provider does not know."""
+        for name in self._provider.refused_fields:
+            if name in ask.fields:
+                raise Refusal(400, f"Unrecognized request argument supplied: {name}", param=name)
+        for role in self._provider.refused_roles:
+            if role in ask.roles:
+                raise Refusal(400, f"Role '{role}' is not supported by this model.", param="messages")
+
+    def _check_history(self, ask: Ask) -> None:
+        """Raise Refusal 400 for a conversation that no vendor would take, or with signatures of another."""
+        if ask.talk.problem is not None:
+            raise ask.talk.problem
+        for seal in ask.talk.seals:
+            if not seal.is_own(self._seed):
+                raise seal.refusal
+
     def _fault(self, request: SimRequest, ask: Ask, line: Line) -> Fault | None:
         text = request.header(FAULT_HEADER) or ask.fault
         scheduled = self._schedule.pick(ask.name, line.ordinal, line.arrived_s)
@@ -119,6 +148,8 @@ class Reception:
             raise Refusal(400, str(error), code="sim_fault_unknown") from error
 
     def _lookup(self, wire: Wire, ask: Ask, now_s: float) -> Lookup:
+        if ask.embeds is not None:
+            return Lookup(TokenClasses(input_uncached=sum(embed.tokens for embed in ask.embeds)), ())
         if self.cache is None:
             return Lookup(TokenClasses(input_uncached=count(len(ask.prompt))), ())
         if wire.dialect == "anthropic":
@@ -142,7 +173,7 @@ def new_line(provider: str, wire: Wire, request: SimRequest, ordinal: int, now_s
         ordinal=ordinal,
         provider=provider,
         attempt=request.header(ATTEMPT_HEADER),
-        dialect=wire.dialect,
+        dialect=wire.endpoint,
         model="",
         arrived_s=now_s,
         body_bytes=len(request.body),

@@ -1,11 +1,16 @@
 """The provider's request log: in memory, by attempt, and as JSON lines on disk."""
 
 import os
+from collections import deque
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from tidegate.simulator.actions import SimRequest
 from tidegate.simulator.invoice import Line
+
+_SECRET = frozenset({b"authorization", b"x-api-key"})
 
 
 class LogFile:
@@ -26,14 +31,17 @@ class LogFile:
 class RequestLog:
     """All lines of one provider, in order of arrival."""
 
-    def __init__(self, file: LogFile | None) -> None:
+    def __init__(self, file: LogFile | None, keep_requests: int = 0) -> None:
+        self.requests: deque[dict[str, Any]] = deque(maxlen=keep_requests)
         self.lines: list[Line] = []
         self._by_attempt: dict[str, list[Line]] = {}
         self._open: dict[int, Line] = {}
         self._file = file
 
-    def open(self, line: Line) -> None:
-        """A request arrived."""
+    def open(self, line: Line, request: SimRequest) -> None:
+        """A request arrived; the newest are kept whole where that was asked for, but for their keys."""
+        if self.requests.maxlen:
+            self.requests.append(_whole(line, request))
         self.lines.append(line)
         self._open[line.ordinal] = line
         if line.attempt is not None:
@@ -52,3 +60,19 @@ class RequestLog:
     def of_attempt(self, attempt: str) -> list[Line]:
         """Every line of an attempt id; a repeated id has several."""
         return self._by_attempt.get(attempt, [])
+
+
+def _whole(line: Line, request: SimRequest) -> dict[str, Any]:
+    shown = [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in request.headers
+        if name not in _SECRET
+    ]
+    body = request.body.decode("utf-8", "replace")
+    return {
+        "ordinal": line.ordinal,
+        "path": request.path,
+        "query": request.query,
+        "headers": shown,
+        "body": body,
+    }

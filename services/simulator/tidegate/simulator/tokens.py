@@ -38,7 +38,7 @@ class TokenClasses(msgspec.Struct, frozen=True, kw_only=True):
 
     def cut_to(self, output: int) -> "TokenClasses":
         """The same input with the first `output` tokens of the answer; reasoning comes first."""
-        return self.with_answer(output, min(self.reasoning, output))
+        return self.with_answer(min(output, self.output), min(self.reasoning, output))
 
 
 NO_TOKENS = TokenClasses()

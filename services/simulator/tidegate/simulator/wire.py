@@ -5,8 +5,9 @@ from typing import Literal, NamedTuple, Protocol
 
 from tidegate.simulator.actions import Headers
 from tidegate.simulator.answer import Answer
-from tidegate.simulator.ask import Ask, Refusal
+from tidegate.simulator.ask import Ask
 from tidegate.simulator.config import Dialect
+from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.windows import WindowState
 
 Stage = Literal["open", "content", "close", "terminal"]
@@ -21,9 +22,13 @@ class Event(NamedTuple):
 
 
 class Wire(Protocol):
-    """A dialect: reading requests, writing answers, events, errors and rate-limit headers."""
+    """A dialect: reading requests, writing answers, events, errors and rate-limit headers.
+
+    `endpoint` is what the log calls it: the dialect, or embeddings.
+    """
 
     dialect: Dialect
+    endpoint: str
 
     def read(self, body: bytes) -> Ask:
         """Body to Ask. Raises Refusal 400."""
