@@ -6,7 +6,7 @@ import msgspec
 
 from tidegate.events.money import Tokens
 
-Wire = Literal["openai", "anthropic", "responses"]
+Wire = Literal["openai", "anthropic", "openai-responses"]
 """What is spoken on the wire: OpenAI chat completions, Anthropic messages, OpenAI responses."""
 
 Role = Literal["system", "developer", "user", "assistant"]
@@ -171,6 +171,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AnswerBlock = Text | Refusal | Thinking | ToolCall
+EMPTY: tuple[AnswerBlock, ...] = (Text(""), Refusal(""), Thinking())
+"""Blocks that say nothing and prove nothing: no dialect wants them in an answer."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

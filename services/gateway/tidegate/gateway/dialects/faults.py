@@ -1,5 +1,11 @@
 """What can go wrong in translation: a request that cannot be said in the other dialect, an answer nobody can read."""
 
+import re
+
+_NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_.-]")
+_MAX_NAMES = 32
+_MAX_CHARACTERS = 64
+
 
 class RequestRefused(ValueError):
     """The request cannot be translated without changing its meaning, or is malformed.
@@ -26,8 +32,9 @@ class Notes:
         self._names: dict[str, None] = {}
 
     def drop(self, name: str) -> None:
-        """Note that `name` could not be passed on. Only short plain names: they end in a header."""
-        self._names[name] = None
+        """Note that `name` could not be passed on. Names are made short and plain: they end in a header."""
+        if len(self._names) < _MAX_NAMES:
+            self._names[_NOT_PLAIN.sub("_", name)[:_MAX_CHARACTERS]] = None
 
     def names(self) -> tuple[str, ...]:
         """All names so far."""

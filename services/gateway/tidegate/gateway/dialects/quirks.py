@@ -19,9 +19,9 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     no_developer_role: bool = False
     """`developer` messages are sent as `system`."""
     no_system_role: bool = False
-    """Instructions are put in front of the first user message, as text of their own."""
-    one_system_message: bool = False
-    """All leading instructions are joined into one system message."""
+    """Instructions are sent as user text."""
+    system_first_only: bool = False
+    """Instructions after the first turn are sent as user text."""
     system_anywhere: bool = False
     """Anthropic: takes `system` messages between the turns; else they are sent as user text."""
     no_stream_options: bool = False
@@ -30,10 +30,12 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Refuses the flag `parallel_tool_calls`."""
     no_strict_tools: bool = False
     """Refuses `strict` on tools."""
+    no_custom_tools: bool = False
+    """Chat completions: tools that take free text are sent as functions with one string."""
     no_structured_output: bool = False
     """Takes no JSON schema for its answers: requests that need one are refused."""
-    no_images: bool = False
-    """Requests with images are refused."""
+    no_sampling: bool = False
+    """Refuses temperature, top_p and their like, as newer models do: they are dropped with a warning."""
     no_reasoning_effort: bool = False
     """Refuses any field that steers reasoning: it is dropped with a warning."""
     efforts: tuple[Effort, ...] = ()
@@ -42,6 +44,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Anthropic: how thinking is asked for when the client gave an effort."""
     default_max_output_tokens: int = 8192
     """Anthropic requires `max_tokens`; used when the client gave none."""
+    auto_cache: bool = False
+    """Anthropic: ask for caching of the whole prompt when the client set no mark, as OpenAI's clients expect."""
     cache_control: bool = False
     """Chat completions: takes Anthropic's `cache_control` marks on content parts and tools."""
     content_as_text: bool = False

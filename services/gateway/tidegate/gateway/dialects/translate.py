@@ -1,65 +1,153 @@
-"""The whole of translation in five calls: request, answer, error, stream, and what may be said to whom."""
+"""The whole of translation in three calls: a request, a whole answer, an error; streams are in `stream`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import orjson
 
+from tidegate.gateway.dialects import (
+    chat_answer,
+    chat_reader,
+    chat_writer,
+    error_shape,
+    history,
+    messages_answer,
+    messages_reader,
+    messages_writer,
+    responses_answer,
+    responses_reader,
+    responses_writer,
+    same_dialect,
+)
+from tidegate.gateway.dialects.blocks import Answer, Request, Sampling, Wire
+from tidegate.gateway.dialects.faults import AnswerMalformed, Notes, RequestRefused
+from tidegate.gateway.dialects.for_client import Context, restored
+from tidegate.gateway.dialects.history import NOBODY, Turns
+from tidegate.gateway.dialects.names import ToolNames
+from tidegate.gateway.dialects.quirks import PLAIN, Quirks
+from tidegate.gateway.errors import Code, GatewayError
 
-class Turns(msgspec.Struct, frozen=True):
-    """Which provider produced each assistant turn of a conversation.
-
-    `provider`: who is asked now. `produced_by`: one name per assistant turn in order (consecutive assistant
-    messages or items are one turn); None, or a turn beyond the end, is unknown. Unknown turns keep what they
-    have unless `keep_unknown` is false.
-    """
-
-    provider: str = ""
-    produced_by: tuple[str | None, ...] = ()
-    keep_unknown: bool = True
-
-
-class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer's translation must know of its request.
-
-    `created_s` (Unix seconds), `answer_id` and `model` are used where the upstream gives none. `tool_names` maps
-    upstream tool names back to the client's; `custom_tools` are those that take free text. `echo` holds fields
-    the client's dialect repeats in its answers.
-    """
-
-    model: str = ""
-    answer_id: str = ""
-    created_s: int = 0
-    wants_usage: bool = True
-    tool_names: Mapping[str, str] = {}
-    custom_tools: frozenset[str] = frozenset()
-    echo: Mapping[str, Any] = {}
+_READERS: dict[Wire, Callable[[dict[str, Any], Notes], Request]] = {
+    "openai": chat_reader.read,
+    "anthropic": messages_reader.read,
+    "openai-responses": responses_reader.read,
+}
+_WRITERS = {"openai": chat_writer, "anthropic": messages_writer, "openai-responses": responses_writer}
 
 
 class Translated(msgspec.Struct, frozen=True):
     """A request for the upstream: `body` is compact JSON in a fixed order of names; `warnings` are the names of
-    the client's fields that were left out (plain ASCII, for a warning header)."""
+    the client's fields that were left out or changed (plain ASCII, for a warning header)."""
 
     body: bytes
     warnings: tuple[str, ...]
     context: Context
 
 
-# Signatures agreed on here; the bodies follow module by module.
-#
-# def request(client: Wire, upstream: Wire, body: Mapping[str, Any], *, model: str, quirks: Quirks = PLAIN,
-#             turns: Turns = Turns(), created_s: int = 0, answer_id: str = "") -> Translated
-#     `body`: the client's parsed JSON object. `model`: the upstream's name of the model. Also for
-#     client == upstream: unknown fields then pass, only quirks and the history are applied.
-#     Raises RequestRefused (400 request_incompatible; `.field`, `.reason`).
-#
-# def answer(client: Wire, upstream: Wire, body: bytes, context: Context) -> bytes
-#     A whole upstream answer (status 2xx) in the client's dialect. Raises AnswerMalformed.
-#
-# def error(client: Wire, status: int, body: bytes, *, code: str) -> bytes
-#     A provider's error body (any dialect, any shape) as the client's error envelope.
-#
-# stream.TranslatedPhases(upstream, client, context, *, quirks=PLAIN): a drop-in for phases.StreamPhases:
-#     feed(data) -> Step, end() -> Step, .tokens, .model, .committed, .content_events;
-#     and error_event(code, message, status) -> bytes for a stream that has begun.
-# stream.StreamTranslator(upstream, client, context, quirks): feed(unit) -> Step for one whole SSE unit.
+def request(
+    client: Wire,
+    upstream: Wire,
+    body: dict[str, Any],
+    *,
+    model: str,
+    quirks: Quirks = PLAIN,
+    turns: Turns = NOBODY,
+    created_s: int = 0,
+    answer_id: str = "",
+) -> Translated:
+    """`body`: the client's parsed JSON object, not changed. `model`: the upstream's name of the model.
+
+    Also for a client and an upstream of the same dialect: every field passes then, and only the target's quirks
+    and the history's origin are applied. `created_s` (Unix seconds) and `answer_id` are for answers that lack
+    them. Raises RequestRefused, whose text is safe to show.
+    """
+    notes = Notes()
+    names = ToolNames(_WRITERS[upstream].MAX_NAME_CHARACTERS)
+    cleaned = history.clean(client, body, turns, notes)
+    custom: frozenset[str] = frozenset()
+    wants_usage = True
+    if client == upstream:
+        written = same_dialect.write(client, cleaned, model, quirks, notes)
+    else:
+        read = _READERS[client](cleaned, notes)
+        if quirks.no_sampling:
+            read = _without_sampling(read, notes)
+        written = _WRITERS[upstream].write(read, model, quirks, names, notes)
+        wants_usage = read.wants_usage
+        if upstream == "anthropic" or quirks.no_custom_tools:
+            custom = frozenset(tool.name for tool in read.tools if tool.is_custom)
+    asked = body.get("model")
+    context = Context(
+        model=asked if isinstance(asked, str) else model,
+        answer_id=answer_id,
+        created_s=created_s,
+        wants_usage=wants_usage,
+        tool_names=names.back,
+        custom_tools=custom,
+        echo=_echo(client, body),
+    )
+    return Translated(_dumps(written), notes.names(), context)
+
+
+def _without_sampling(read: Request, notes: Notes) -> Request:
+    for name in Sampling.__struct_fields__:
+        if getattr(read.sampling, name) is not None:
+            notes.drop(name)
+    return msgspec.structs.replace(read, sampling=Sampling())
+
+
+def _echo(client: Wire, body: dict[str, Any]) -> dict[str, Any]:
+    if client != "openai-responses":
+        return {}
+    return {name: body[name] for name in responses_answer.ECHOED if body.get(name) is not None}
+
+
+def _dumps(body: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except orjson.JSONEncodeError as error:
+        raise RequestRefused("body", "is nested too deep, or holds text that is not Unicode") from error
+
+
+def answer(client: Wire, upstream: Wire, body: bytes, context: Context) -> bytes:
+    """A whole upstream answer (a success) in the client's dialect; untouched within the same dialect.
+
+    Raises AnswerMalformed.
+    """
+    if client == upstream:
+        return body
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise AnswerMalformed("the answer is not JSON") from error
+    if not isinstance(parsed, dict):
+        raise AnswerMalformed("the answer is not a JSON object")
+    try:
+        whole = restored(read_answer(upstream, parsed, context.answer_id), context)
+        return orjson.dumps(write_answer(client, whole, context))
+    except orjson.JSONEncodeError as error:
+        raise AnswerMalformed("the answer is nested too deep") from error
+
+
+def read_answer(upstream: Wire, body: dict[str, Any], fallback_id: str = "") -> Answer:
+    """A whole answer in no dialect. Raises AnswerMalformed."""
+    if upstream == "openai":
+        return chat_answer.read(body, fallback_id)
+    return messages_answer.read(body) if upstream == "anthropic" else responses_answer.read(body)
+
+
+def write_answer(client: Wire, whole: Answer, context: Context) -> dict[str, Any]:
+    """A whole answer in a client's dialect. Raises AnswerMalformed."""
+    if client == "openai":
+        return chat_answer.write(whole)
+    if client == "anthropic":
+        return messages_answer.write(whole)
+    return responses_answer.write(whole, context.echo)
+
+
+def error(client: Wire, code: Code, status: int, upstream_body: bytes) -> bytes:
+    """A provider's error body, of any dialect or none, as the client's error envelope."""
+    return error_shape.body(
+        client, GatewayError(code, error_shape.provider_message(upstream_body), status=status)
+    )

@@ -1,0 +1,113 @@
+"""A chat completions request -> the content model."""
+
+from typing import Any
+
+from tidegate.gateway.dialects import chat_messages, openai_options
+from tidegate.gateway.dialects.blocks import Message, OutputFormat, Reasoning, Request, Text, Tool
+from tidegate.gateway.dialects.faults import Notes
+from tidegate.gateway.dialects.fields import Fields
+
+_REFUSED = {
+    "functions": "is outdated: use tools",
+    "function_call": "is outdated: use tool_choice",
+    "audio": "cannot be translated: the upstream speaks another dialect",
+    "web_search_options": "cannot be translated: the upstream speaks another dialect",
+    "moderation": "cannot be translated: the upstream speaks another dialect",
+    "logit_bias": "names tokens of one vendor; the upstream is another's",
+}
+_HARMLESS: dict[str, Any] = {
+    "logprobs": False,
+    "store": False,
+    "top_logprobs": 0,
+    "logit_bias": {},
+    "functions": [],
+}
+
+
+def read(body: dict[str, Any], notes: Notes) -> Request:
+    """Raises RequestRefused."""
+    top = Fields(body, "")
+    openai_options.refuse(top, _REFUSED)
+    if (top.integer("n") or 1) != 1:
+        raise top.wrong("n", "more than one answer cannot be asked from an upstream of another dialect")
+    if any(kind != "text" for kind in top.list("modalities")):
+        raise top.wrong("modalities", "only text can be translated")
+    system, messages = split_system(chat_messages.read(top, notes))
+    effort = openai_options.effort(top, "reasoning_effort")
+    options = top.inner("stream_options")
+    top.raw("model")
+    request = Request(
+        system=system,
+        messages=messages,
+        tools=tuple(tool for item in top.each("tools") if (tool := _tool(item, notes))),
+        tool_choice=openai_options.tool_choice(top, inner_name=True),
+        parallel_tools=top.flag("parallel_tool_calls"),
+        output=_output(top),
+        verbosity=top.text("verbosity"),
+        sampling=openai_options.sampling(top),
+        max_output_tokens=_max_output_tokens(top),
+        stop=_stop(top),
+        reasoning=None if effort is None else Reasoning(effort),
+        user=openai_options.user(top),
+        metadata=top.json("metadata"),
+        cache_key=top.text("prompt_cache_key"),
+        service_tier=top.text("service_tier"),
+        stream=bool(top.flag("stream")),
+        wants_usage=bool(options and options.flag("include_usage")),
+    )
+    openai_options.leave(top, notes, _HARMLESS)
+    return request
+
+
+def split_system(messages: list[Message]) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
+    """The instructions before the first turn, and the rest."""
+    first = next(
+        (at for at, message in enumerate(messages) if message.role not in {"system", "developer"}),
+        len(messages),
+    )
+    system = tuple(
+        block for message in messages[:first] for block in message.blocks if isinstance(block, Text)
+    )
+    return system, tuple(messages[first:])
+
+
+def _max_output_tokens(top: Fields) -> int | None:
+    old, new = top.integer("max_tokens"), top.integer("max_completion_tokens")
+    return old if new is None else new
+
+
+def _stop(top: Fields) -> tuple[str, ...]:
+    value = top.raw("stop")
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return tuple(value)
+    raise top.wrong("stop", "must be a string or a list of strings")
+
+
+def _tool(item: Fields, notes: Notes) -> Tool | None:
+    kind = item.text("type") or "function"
+    if kind in {"function", "custom"}:
+        inner = item.inner(kind)
+        if inner is None:
+            raise item.wrong(kind, "is missing")
+        if kind == "custom":
+            return openai_options.custom(inner)
+        return openai_options.function(inner, item.json("cache_control"))
+    notes.drop(f"tools.{kind}")
+    return None
+
+
+def _output(top: Fields) -> OutputFormat | None:
+    form = top.inner("response_format")
+    kind = form.needed_text("type") if form else "text"
+    if form is None or kind == "text":
+        return None
+    if kind == "json_object":
+        return OutputFormat()
+    schema = form.inner("json_schema") if kind == "json_schema" else None
+    if schema is None:
+        raise form.wrong("type", "must be text, json_object or json_schema")
+    return openai_options.json_schema(schema)

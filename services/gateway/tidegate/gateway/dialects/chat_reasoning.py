@@ -1,0 +1,59 @@
+"""Reasoning in chat completions: the text fields of several vendors, and `reasoning_details` for what is opaque."""
+
+from typing import Any
+
+from tidegate.gateway.dialects.blocks import Thinking
+from tidegate.gateway.dialects.fields import Fields
+
+ANTHROPIC_FORMAT = "anthropic-claude-v1"
+OPENAI_FORMAT = "openai-responses-v1"
+TEXT_FIELDS = ("reasoning_content", "reasoning")
+"""Where vendors put readable reasoning; an empty one does not hide the other."""
+
+
+def text_of(message: Fields) -> str:
+    """Readable reasoning of a message or a delta."""
+    found = ""
+    for name in TEXT_FIELDS:
+        value = message.raw(name)
+        if not found and isinstance(value, str):
+            found = value
+    return found
+
+
+def detail(block: Thinking, index: int) -> dict[str, Any] | None:
+    """One entry of `reasoning_details`; None when the block holds nothing but readable text."""
+    if block.encrypted is not None:
+        entry: dict[str, Any] = {"type": "reasoning.encrypted", "format": OPENAI_FORMAT, "index": index}
+        entry |= {"id": block.id, "data": block.encrypted, "summary": block.text}
+    elif block.redacted is not None:
+        entry = {"type": "reasoning.encrypted", "format": ANTHROPIC_FORMAT, "index": index}
+        entry |= {"data": block.redacted}
+    elif block.signature is not None:
+        entry = {"type": "reasoning.text", "format": ANTHROPIC_FORMAT, "index": index}
+        entry |= {"text": block.text, "signature": block.signature}
+    else:
+        return None
+    return entry
+
+
+def from_detail(entry: Fields) -> Thinking | None:
+    """The inverse of `detail`; None for an entry that neither proves nor hides anything."""
+    signature, data = entry.text("signature"), entry.text("data")
+    if signature:
+        return Thinking(entry.text("text") or "", signature)
+    if not data:
+        return None
+    if entry.text("format") == OPENAI_FORMAT:
+        return Thinking(entry.text("summary") or "", encrypted=data, id=entry.text("id"))
+    return Thinking(redacted=data)
+
+
+def blocks_of(message: Fields) -> list[Thinking]:
+    """All reasoning of an earlier turn: the opaque blocks, or else the readable text."""
+    text = text_of(message)
+    found = [from_detail(entry) for entry in message.each("reasoning_details")]
+    blocks = [block for block in found if block is not None]
+    if not blocks and text:
+        return [Thinking(text)]
+    return blocks

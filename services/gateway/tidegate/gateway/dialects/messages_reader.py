@@ -1,0 +1,140 @@
+"""An Anthropic messages request -> the content model."""
+
+from typing import Any
+
+from tidegate.gateway.dialects import messages_content, openai_options
+from tidegate.gateway.dialects.blocks import (
+    Message,
+    OutputFormat,
+    Reasoning,
+    Request,
+    Role,
+    Sampling,
+    Tool,
+    ToolChoice,
+)
+from tidegate.gateway.dialects.faults import Notes
+from tidegate.gateway.dialects.fields import Fields
+
+_ELSEWHERE = "cannot be translated: the upstream speaks another dialect"
+_REFUSED = {"mcp_servers": _ELSEWHERE, "container": _ELSEWHERE, "inference_geo": _ELSEWHERE}
+_HARMLESS: dict[str, Any] = {"mcp_servers": [], "speed": "standard"}
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+_TIERS = {"auto": "auto", "standard_only": "default"}
+
+
+def read(body: dict[str, Any], notes: Notes) -> Request:
+    """Raises RequestRefused."""
+    top = Fields(body, "")
+    openai_options.refuse(top, _REFUSED)
+    if not top.list("messages"):
+        raise top.wrong("messages", "must hold at least one message")
+    config = top.inner("output_config")
+    choice, parallel = _choice(top)
+    top.raw("model")
+    request = Request(
+        system=messages_content.instructions(top, "system", notes),
+        messages=tuple(_message(message, notes) for message in top.each("messages")),
+        tools=tuple(tool for item in top.each("tools") if (tool := _tool(item, notes))),
+        tool_choice=choice,
+        parallel_tools=parallel,
+        output=_output(top, config),
+        sampling=Sampling(
+            temperature=top.number("temperature"),
+            top_p=top.number("top_p"),
+            top_k=top.integer("top_k"),
+        ),
+        max_output_tokens=top.integer("max_tokens"),
+        stop=_stop(top),
+        reasoning=_reasoning(top, config),
+        user=_user(top, notes),
+        service_tier=_TIERS.get(top.text("service_tier") or ""),
+        cache=top.json("cache_control"),
+        stream=bool(top.flag("stream")),
+    )
+    openai_options.leave(top, notes, _HARMLESS)
+    return request
+
+
+def _message(message: Fields, notes: Notes) -> Message:
+    role = message.needed_text("role")
+    if role not in _ROLES:
+        raise message.wrong("role", "must be user, assistant or system")
+    blocks = messages_content.read(message, "content", notes)
+    for name in message.unread():
+        notes.drop(f"messages.{name}")
+    return Message(_ROLES[role], tuple(blocks))
+
+
+def _tool(item: Fields, notes: Notes) -> Tool | None:
+    kind = item.text("type") or "custom"
+    if kind != "custom":
+        notes.drop(f"tools.{kind}")
+        return None
+    tool = Tool(
+        item.needed_text("name"),
+        item.text("description"),
+        item.json("input_schema"),
+        item.flag("strict"),
+        cache=item.json("cache_control"),
+    )
+    for name in item.unread():
+        notes.drop(f"tools.{name}")
+    return tool
+
+
+def _choice(top: Fields) -> tuple[ToolChoice | None, bool | None]:
+    choice = top.inner("tool_choice")
+    if choice is None:
+        return None, None
+    parallel = False if choice.flag("disable_parallel_tool_use") else None
+    kind = choice.needed_text("type")
+    if kind == "tool":
+        return ToolChoice("named", choice.needed_text("name")), parallel
+    if kind == "any":
+        return ToolChoice("required"), parallel
+    if kind in {"auto", "none"}:
+        return ToolChoice("auto" if kind == "auto" else "none"), parallel
+    raise choice.wrong("type", "must be auto, any, tool or none")
+
+
+def _output(top: Fields, config: Fields | None) -> OutputFormat | None:
+    form = (config.inner("format") if config else None) or top.inner("output_format")
+    if form is None:
+        return None
+    schema = form.json("schema")
+    if schema is None:
+        raise form.wrong("schema", "is missing")
+    return OutputFormat(schema, strict=True)
+
+
+def _stop(top: Fields) -> tuple[str, ...]:
+    words = top.list("stop_sequences")
+    if not all(isinstance(word, str) for word in words):
+        raise top.wrong("stop_sequences", "must be a list of strings")
+    return tuple(words)
+
+
+def _reasoning(top: Fields, config: Fields | None) -> Reasoning | None:
+    """Thinking switched off is the effort `none`; an effort beside it does not switch it on."""
+    word = openai_options.effort(config, "effort") if config else None
+    thinking = top.inner("thinking")
+    if thinking is None:
+        return None if word is None else Reasoning(word)
+    kind = thinking.needed_text("type")
+    if kind == "disabled":
+        return Reasoning("none")
+    summary = None if thinking.text("display") == "omitted" else "auto"
+    if kind == "enabled":
+        return Reasoning(word, thinking.integer("budget_tokens"), summary=summary)
+    return Reasoning(word, is_adaptive=True, summary=summary)
+
+
+def _user(top: Fields, notes: Notes) -> str | None:
+    metadata = top.inner("metadata")
+    if metadata is None:
+        return None
+    user = metadata.text("user_id")
+    for name in metadata.unread():
+        notes.drop(f"metadata.{name}")
+    return user

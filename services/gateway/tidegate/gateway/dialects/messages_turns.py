@@ -1,0 +1,113 @@
+"""Blocks -> Anthropic messages: turns alternate, tool results come first in theirs."""
+
+from typing import Any
+
+from tidegate.gateway.dialects.arguments import as_function, to_object
+from tidegate.gateway.dialects.blocks import (
+    Block,
+    CacheMark,
+    Document,
+    Image,
+    Message,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from tidegate.gateway.dialects.faults import AnswerMalformed, Notes, RequestRefused
+from tidegate.gateway.dialects.names import ToolNames, fitted_id
+from tidegate.gateway.dialects.quirks import Quirks
+
+
+class Turns:
+    """Writes the messages of one request."""
+
+    __slots__ = ("_names", "_notes", "_quirks")
+
+    def __init__(self, quirks: Quirks, names: ToolNames, notes: Notes) -> None:
+        self._quirks = quirks
+        self._names = names
+        self._notes = notes
+
+    def write(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+        """Neighbours with the same role become one turn; what is empty is left out, as the dialect demands."""
+        turns: list[dict[str, Any]] = []
+        for message in messages:
+            blocks = sorted(message.blocks, key=lambda block: not isinstance(block, ToolResult))
+            content = [written for block in blocks if (written := self._block(block)) is not None]
+            role = self._role(message)
+            if turns and turns[-1]["role"] == role:
+                turns[-1]["content"] += content
+            elif content:
+                turns.append({"role": role, "content": content})
+        return turns
+
+    def _role(self, message: Message) -> str:
+        if message.role == "assistant":
+            return "assistant"
+        if message.role != "user" and self._quirks.system_anywhere:
+            return "system"
+        if message.role != "user":
+            self._notes.drop("messages.role.system")
+        return "user"
+
+    def _block(self, block: Block) -> dict[str, Any] | None:
+        if isinstance(block, Text):
+            return marked({"type": "text", "text": block.text}, block.cache) if block.text else None
+        if isinstance(block, Refusal):
+            return {"type": "text", "text": block.text} if block.text else None
+        if isinstance(block, Thinking):
+            return self._thinking(block)
+        if isinstance(block, ToolCall):
+            return self._call(block)
+        if isinstance(block, ToolResult):
+            return self._result(block)
+        return self._media(block)
+
+    def _thinking(self, block: Thinking) -> dict[str, Any] | None:
+        if block.redacted is not None:
+            return {"type": "redacted_thinking", "data": block.redacted}
+        if block.signature is not None:
+            return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+        self._notes.drop("thinking")
+        return None
+
+    def _call(self, call: ToolCall) -> dict[str, Any]:
+        try:
+            arguments = to_object(
+                as_function(call.arguments) if call.is_custom else call.arguments, may_be_cut=False
+            )
+        except AnswerMalformed as error:
+            raise RequestRefused("tool_calls.arguments", "must be a JSON object") from error
+        written = {"type": "tool_use", "id": fitted_id(call.id), "name": self._names.out(call.name)}
+        return marked(written | {"input": arguments}, call.cache)
+
+    def _result(self, result: ToolResult) -> dict[str, Any]:
+        written: dict[str, Any] = {"type": "tool_result", "tool_use_id": fitted_id(result.call_id)}
+        content = [part for block in result.content if (part := self._block(block)) is not None]
+        if content:
+            written["content"] = content
+        if result.is_error:
+            written["is_error"] = True
+        return marked(written, result.cache)
+
+    def _media(self, block: Image | Document) -> dict[str, Any]:
+        kind = "image" if isinstance(block, Image) else "document"
+        if isinstance(block, Image) and block.detail not in {None, "auto"}:
+            self._notes.drop("messages.content.detail")
+        if block.url is not None:
+            source = {"type": "url", "url": block.url}
+        elif isinstance(block, Document) and block.text is not None:
+            source = {"type": "text", "media_type": "text/plain", "data": block.text}
+        else:
+            source = {"type": "base64", "media_type": block.media_type, "data": block.data}
+        written: dict[str, Any] = {"type": kind, "source": source}
+        if isinstance(block, Document) and block.title is not None:
+            written["title"] = block.title
+        return marked(written, block.cache)
+
+
+def marked(written: dict[str, Any], mark: CacheMark | None) -> dict[str, Any]:
+    """A block with its cache mark, if it has one."""
+    return written if mark is None else written | {"cache_control": mark}

@@ -1,0 +1,102 @@
+"""What chat completions and responses say in the same words: tools, sampling, identity; read from either."""
+
+from typing import Any
+
+from tidegate.gateway.dialects.blocks import Effort, OutputFormat, Sampling, Tool, ToolChoice
+from tidegate.gateway.dialects.effort import ORDER
+from tidegate.gateway.dialects.faults import Notes
+from tidegate.gateway.dialects.fields import Fields
+
+
+def sampling(top: Fields) -> Sampling:
+    """Numbers that steer the choice of tokens."""
+    return Sampling(
+        temperature=top.number("temperature"),
+        top_p=top.number("top_p"),
+        top_k=top.integer("top_k"),
+        frequency_penalty=top.number("frequency_penalty"),
+        presence_penalty=top.number("presence_penalty"),
+        seed=top.integer("seed"),
+    )
+
+
+def user(top: Fields) -> str | None:
+    """The end user's pseudonym."""
+    old, new = top.text("user"), top.text("safety_identifier")
+    return new or old
+
+
+def effort(fields: Fields, name: str) -> Effort | None:
+    """A word of reasoning effort."""
+    word = fields.text(name)
+    for known in ORDER:
+        if word == known:
+            return known
+    if word is not None:
+        raise fields.wrong(name, f"must be one of {', '.join(ORDER)}")
+    return None
+
+
+def function(fields: Fields, mark: dict[str, Any] | None = None) -> Tool:
+    """A function tool."""
+    return Tool(
+        fields.needed_text("name"),
+        fields.text("description"),
+        fields.json("parameters"),
+        fields.flag("strict"),
+        cache=mark,
+    )
+
+
+def custom(fields: Fields) -> Tool:
+    """A tool that takes free text. Chat completions put the grammar one level deeper than responses."""
+    form = fields.json("format")
+    if form is not None and isinstance(form.get("grammar"), dict):
+        form = {"type": "grammar", **form["grammar"]}
+    return Tool(
+        fields.needed_text("name"),
+        fields.text("description"),
+        is_custom=True,
+        format=form,
+    )
+
+
+def json_schema(fields: Fields) -> OutputFormat:
+    """A `json_schema` object."""
+    schema = fields.json("schema")
+    if schema is None:
+        raise fields.wrong("schema", "is missing")
+    return OutputFormat(
+        schema, fields.text("name") or "answer", fields.text("description"), fields.flag("strict")
+    )
+
+
+def tool_choice(top: Fields, inner_name: bool) -> ToolChoice | None:
+    """`tool_choice` as a word or an object; chat completions nest the name below the tool's type."""
+    value = top.raw("tool_choice")
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value in {"auto", "none", "required"}:
+            return ToolChoice(value)  # type: ignore[arg-type]
+        raise top.wrong("tool_choice", "must be auto, none, required or an object")
+    choice = Fields(value, top.place("tool_choice"))
+    kind = choice.needed_text("type")
+    if kind in {"function", "custom"}:
+        named = choice.inner(kind) if inner_name else choice
+        return ToolChoice("named", named.needed_text("name") if named else "")
+    raise choice.wrong("type", "is a choice that cannot be translated")
+
+
+def leave(top: Fields, notes: Notes, harmless: dict[str, Any]) -> None:
+    """Note every field that nobody read; those whose value changes nothing are passed over in silence."""
+    for name in top.unread():
+        if name not in harmless or top.raw(name) != harmless[name]:
+            notes.drop(name)
+
+
+def refuse(top: Fields, reasons: dict[str, str]) -> None:
+    """Refuse fields that would change the meaning if they were dropped; empty and false ones change nothing."""
+    for name, reason in reasons.items():
+        if top.raw(name):
+            raise top.wrong(name, reason)

@@ -1,0 +1,120 @@
+"""Input items of responses -> blocks: one message per turn."""
+
+from typing import get_args
+
+from tidegate.gateway.dialects import seals
+from tidegate.gateway.dialects.blocks import (
+    Block,
+    Document,
+    Image,
+    Message,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from tidegate.gateway.dialects.faults import Notes
+from tidegate.gateway.dialects.fields import Fields
+from tidegate.gateway.dialects.media import document_from_file, image_from_url
+from tidegate.gateway.dialects.names import join_namespace
+
+_ROLES: tuple[Role, ...] = get_args(Role)
+_LEFT_OUT = (
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_list_tools",
+)
+"""Records of the provider's own tools: what they brought is in the text that follows."""
+_TEXT_PARTS = ("input_text", "output_text", "text")
+
+
+def read(top: Fields, notes: Notes) -> list[Message]:
+    """Neighbouring items of the assistant are one turn."""
+    value = top.raw("input")
+    if isinstance(value, str):
+        return [Message("user", (Text(value),))]
+    if not top.list("input"):
+        raise top.wrong("input", "must be a string or a list with at least one item")
+    messages: list[Message] = []
+    for item in top.each("input"):
+        message = _item(item, notes)
+        if message is None:
+            continue
+        if messages and message.role == messages[-1].role == "assistant":
+            message = Message("assistant", messages.pop().blocks + message.blocks)
+        messages.append(message)
+    return messages
+
+
+def _item(item: Fields, notes: Notes) -> Message | None:
+    kind = item.text("type") or "message"
+    if kind == "message":
+        for role in _ROLES:
+            if item.raw("role") == role:
+                return Message(role, tuple(content(item, "content", notes)))
+        raise item.wrong("role", f"must be one of {', '.join(_ROLES)}")
+    if kind == "reasoning":
+        encrypted, item_id = item.text("encrypted_content"), item.text("id")
+        return Message("assistant", (seals.from_encrypted(reasoning_text(item), encrypted, item_id),))
+    if kind in {"function_call", "custom_tool_call"}:
+        return Message("assistant", (call(item, kind),))
+    if kind in {"function_call_output", "custom_tool_call_output"}:
+        parts = content(item, "output", notes)
+        kept = tuple(block for block in parts if isinstance(block, Text | Image | Document))
+        is_custom = kind == "custom_tool_call_output"
+        return Message("user", (ToolResult(item.needed_text("call_id"), kept, is_custom=is_custom),))
+    if kind in _LEFT_OUT:
+        notes.drop(f"input.{kind}")
+        return None
+    raise item.wrong("type", "is an item that cannot be translated")
+
+
+def call(item: Fields, kind: str) -> ToolCall:
+    """A function call, or the call of a custom tool."""
+    name = join_namespace(item.text("namespace"), item.needed_text("name"))
+    if kind == "custom_tool_call":
+        return ToolCall(item.needed_text("call_id"), name, item.text("input") or "", is_custom=True)
+    return ToolCall(item.needed_text("call_id"), name, item.text("arguments") or "")
+
+
+def reasoning_text(item: Fields) -> str:
+    """Readable reasoning: the parts of the summary, or else of the content, with a blank line between."""
+    summary = [part.text("text") or "" for part in item.each("summary")]
+    whole = [part.text("text") or "" for part in item.each("content")]
+    return "\n\n".join(summary or whole)
+
+
+def content(owner: Fields, name: str, notes: Notes) -> list[Block]:
+    """A string or a list of parts under `name`."""
+    value = owner.raw(name)
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [Text(value)] if value else []
+    return [_part(part, notes) for part in owner.each(name)]
+
+
+def _part(part: Fields, notes: Notes) -> Block:
+    kind = part.needed_text("type")
+    block: Block
+    if kind in _TEXT_PARTS:
+        block = Text(part.needed_text("text"))
+        part.raw("annotations")
+        part.raw("logprobs")
+    elif kind == "refusal":
+        block = Refusal(part.needed_text("refusal"))
+    elif kind == "input_image":
+        url = part.text("image_url")
+        if url is None:
+            raise part.wrong("file_id", "a file stored at one provider cannot be read by another")
+        block = image_from_url(url, part.text("detail"))
+    elif kind == "input_file":
+        block = document_from_file(part)
+    else:
+        raise part.wrong("type", "is a kind of content that cannot be translated")
+    for name in part.unread():
+        notes.drop(f"input.content.{name}")
+    return block
