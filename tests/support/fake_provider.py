@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -70,6 +71,12 @@ class FakeProvider:
     answer: Answer
     calls: list[Call] = field(default_factory=list)
     url: str = ""
+    wait: asyncio.Event | None = None
+    """Nothing is answered before it is set."""
+
+    pause_before: bytes = b""
+    """Only what stands before it is sent, until `resume` is set."""
+    resume: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def script(self, peer: Peer) -> None:
         while True:
@@ -78,7 +85,14 @@ class FakeProvider:
             pairs = (each.partition(":") for each in fields)
             call = Call(line, {name.lower(): value.strip() for name, _, value in pairs}, body)
             self.calls.append(call)
-            await peer.send(self.answer(call))
+            if self.wait is not None:
+                await self.wait.wait()
+            sent = self.answer(call)
+            at = sent.find(self.pause_before) if self.pause_before else 0
+            if at > 0:
+                await peer.send(sent[:at])
+                await self.resume.wait()
+            await peer.send(sent[max(at, 0) :])
 
 
 def target(name: str, url: str, dialect: str, extra: str = "") -> str:

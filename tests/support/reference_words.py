@@ -126,6 +126,8 @@ SETTINGS: dict[str, dict[str, str]] = {
         "prices": "Dated list prices, each with input and output. Without one in force, and with none observed, the target is refused as `price_unknown`.",
         "context_window": "Input and output tokens it can take together.",
         "max_output_tokens": "Most output tokens a request may ask for here.",
+        "also_speaks": "Further dialects of the same model under the same `base_url`; the dialect decides the path.",
+        "counts_tokens": "Has `/v1/messages/count_tokens` where it speaks `anthropic`; else token counts are estimated here.",
         "vision": "Takes images.",
         "tools": "Takes tools.",
         "reasoning": "Takes requests that ask for reasoning.",
@@ -204,6 +206,8 @@ ERRORS: dict[str, str] = {
     "key_unknown": "The key is not in the config in force.",
     "route_forbidden": "Key or tenant may not use this route.",
     "route_unknown": "`model` names no route.",
+    "state_unsupported": "The request refers to what a provider would have to keep (`previous_response_id`, `conversation`,"
+    " `item_reference`, `background`): the gateway is stateless, and what one account stores is no other target's to read.",
     "body_invalid": "The body is not JSON, or a field is not what the dialect says; the message names it.",
     "body_too_large": "Larger than `gateway.max_body_bytes`.",
     "nothing_admitted": "No candidate may serve this request now; the message lists each with its reason.",

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tidegate.events.config import Key, Routing, Tenant
 from tidegate.events.types import KeyId, RouteName, TenantId
-from tidegate.gateway import asks, credentials, errors, session
+from tidegate.gateway import credentials, errors, session
+from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.errors import GatewayError
 
 
@@ -114,14 +115,14 @@ def body(**fields: object) -> bytes:
 
 
 def test_a_body_is_measured_not_kept() -> None:
-    parsed = asks.parse_body(body(max_tokens=7, max_completion_tokens=9, tools=[{"name": "t"}]))
+    parsed = parse_body(body(max_tokens=7, max_completion_tokens=9, tools=[{"name": "t"}]), "openai")
     assert parsed.max_output_tokens == 9
     assert parsed.has_tools()
     assert not parsed.has_images()
     assert parsed.input_tokens() == -(
         -(len(b'[{"role":"user","content":"hi"}]') + len(b'[{"name":"t"}]')) // 4
     )
-    assert asks.first_user_message(parsed) == b'"hi"'
+    assert parsed.first_user_message() == b'"hi"'
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_a_body_is_measured_not_kept() -> None:
 )
 def test_a_bad_body_is_refused_by_name(raw: bytes, says: str) -> None:
     with pytest.raises(GatewayError, match=says) as caught:
-        asks.parse_body(raw)
+        parse_body(raw, "openai")
     assert caught.value.status == 400
 
 

@@ -11,12 +11,12 @@ from tidegate.events.money import FREE, ListPrice, Tokens
 from tidegate.events.signals import AttemptStarted
 from tidegate.events.types import AttemptId, KeyId, PoolId, RouteName, TargetId, TenantId, WindowId
 from tidegate.gateway import asks, credentials, splice, timing
+from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.serving import ServedTarget
 from tidegate.gateway.session import session_in_body
 from tidegate.gateway.settlements import Ending, settle
 from tidegate.gateway.taxonomy import classify_answer
-from tidegate.gateway.upstream import Upstream
 
 NOW_NS = 1_800_000_000 * 10**9
 DAY_NS = 24 * 3_600 * 10**9
@@ -26,18 +26,18 @@ DAY_NS = 24 * 3_600 * 10**9
 
 
 def body(messages: str) -> asks.Body:
-    return asks.parse_body(f'{{"model":"a","messages":{messages}}}'.encode())
+    return parse_body(f'{{"model":"a","messages":{messages}}}'.encode(), "openai")
 
 
 def test_a_conversation_without_a_user_has_no_first_message() -> None:
-    assert asks.first_user_message(body('[{"role":"system","content":"be brief"}]')) is None
-    assert asks.first_user_message(body("[]")) is None
+    assert body('[{"role":"system","content":"be brief"}]').first_user_message() is None
+    assert body("[]").first_user_message() is None
 
 
 @pytest.mark.parametrize("messages", ["[1]", '[{"role":5,"content":"x"}]', '["user"]'])
 def test_messages_of_another_shape_are_the_clients_fault(messages: str) -> None:
     with pytest.raises(GatewayError, match="`messages`") as refused:
-        asks.first_user_message(body(messages))
+        body(messages).first_user_message()
     assert refused.value.code == "body_invalid"
 
 
@@ -112,8 +112,7 @@ def target() -> ServedTarget:
         prices=(DatedPrice(input_uncached=3_000_000_000, output=15_000_000_000),),
     )
     window = Window(id=WindowId("kept"), unit="tokens", limit=10_000, duration_s=60)
-    prepared = Upstream().prepare("https://api.example.test/v1/chat/completions")
-    return ServedTarget(config, Pool(id=PoolId("p"), billing="flat", windows=(window,)), prepared)
+    return ServedTarget(config, Pool(id=PoolId("p"), billing="flat", windows=(window,)), {})
 
 
 def test_a_window_that_the_config_no_longer_has_is_charged_nothing() -> None:

@@ -15,7 +15,6 @@ from tidegate.events.signals import AttemptStarted
 from tidegate.events.types import AttemptId, PoolId, TargetId, WindowId
 from tidegate.gateway.serving import ServedTarget
 from tidegate.gateway.settlements import Ending, settle
-from tidegate.gateway.upstream import Upstream
 
 PRICE = ListPrice(input_uncached=3_000_000_000, cache_read=300_000_000, output=15_000_000_000)
 WINDOWS = (
@@ -30,8 +29,7 @@ def target() -> ServedTarget:
         id=TargetId("t"), dialect="openai", base_url="https://api.example.test", model="m", pool=PoolId("p"),
         prices=(DatedPrice(input_uncached=3_000_000_000, output=15_000_000_000),),
     )  # fmt: skip
-    prepared = Upstream().prepare("https://api.example.test/v1/chat/completions")
-    return ServedTarget(config, Pool(id=PoolId("p"), billing="flat", windows=WINDOWS), prepared)
+    return ServedTarget(config, Pool(id=PoolId("p"), billing="flat", windows=WINDOWS), {})
 
 
 def test_a_flat_pool_charges_nothing_per_token_though_its_tokens_have_a_list_price() -> None:

@@ -194,6 +194,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     deadlines: Deadlines = Deadlines()
     forward_headers: tuple[Annotated[str, Meta(pattern=r"^x-[a-z0-9-]{1,64}(?!\n)$")], ...] = ()
     """Client headers passed to this upstream besides the dialect's own allow-list."""
+    also_speaks: tuple[Dialect, ...] = ()
+    """Further dialects of the same model under the same `base_url`."""
+    counts_tokens: bool = True
+    """Has `/v1/messages/count_tokens`; else the gateway estimates."""
     enabled: bool = True
 
     @property

@@ -44,6 +44,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     vision: bool = False
     tools: bool = False
     reasoning: bool = False
+    dialects: tuple[Dialect, ...] = ()
+    """Further dialects in which the request can be put without losing what it needs."""
 
 
 class WindowUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

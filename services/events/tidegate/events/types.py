@@ -15,8 +15,8 @@ WindowId = NewType("WindowId", str)
 EventId = NewType("EventId", str)
 SourceId = NewType("SourceId", str)
 
-Dialect = Literal["openai", "anthropic"]
-"""Wire dialect of a client or an upstream."""
+Dialect = Literal["openai", "anthropic", "openai-responses", "openai-embeddings"]
+"""Wire dialect of a client or an upstream: chat completions, messages, responses, embeddings."""
 
 Durability = Literal["strict", "fast"]
 """`strict`: a settlement is synced before the terminal bytes leave; `fast`: committed, synced in 50 ms."""

@@ -7,11 +7,10 @@ import orjson
 from fastapi import FastAPI, Request, Response
 
 from tidegate.events.types import Dialect
+from tidegate.gateway.endpoints import ENDPOINTS
 from tidegate.gateway.errors import GatewayError, render
 from tidegate.gateway.exchange import App, Message, Receive, Scope, Send, exchange_of
 from tidegate.gateway.worker import Worker
-
-_MODEL_ENDPOINTS: dict[str, Dialect] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
 
 
 class Dispatcher:
@@ -24,10 +23,9 @@ class Dispatcher:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """One request. No coroutine of its own: every frame is passed at each wake-up."""
         if scope["method"] == "POST":
-            path = scope["path"]
-            dialect = _MODEL_ENDPOINTS.get(path)
-            if dialect is not None:
-                return self._worker.handle(exchange_of(scope), dialect, path)
+            endpoint = ENDPOINTS.get(scope["path"])
+            if endpoint is not None:
+                return self._worker.handle(exchange_of(scope), endpoint)
         return self._named(scope, receive, send)
 
     async def _named(self, scope: Scope, receive: Receive, send: Send) -> None:

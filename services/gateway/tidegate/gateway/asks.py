@@ -1,6 +1,6 @@
-"""Request body → the scalars the planner needs. Text is measured here and goes no further. Pure."""
+"""Chat and messages bodies → the scalars the planner needs; text is measured and goes no further. Pure."""
 
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -14,7 +14,50 @@ MAX_TOKENS = 2**31 - 1
 _EMPTY = Raw()
 
 
-class Body(msgspec.Struct, gc=False):
+class Body(Protocol):
+    """What matters of a request before the call, in every dialect."""
+
+    model: str
+    stream: bool | None
+    prompt_cache_key: Any
+    metadata: Any
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """The client's bound on output, None when it gave none."""
+        ...
+
+    @property
+    def wants_usage_chunk(self) -> bool:
+        """Whether a stream may carry usage as an event of its own."""
+        ...
+
+    def input_tokens(self) -> int:
+        """Estimate: bytes of what the model reads ÷ 4, rounded up; the provider counts later."""
+        ...
+
+    def has_images(self) -> bool:
+        """True when a part looks like an image."""
+        ...
+
+    def has_tools(self) -> bool:
+        """True when tools are offered."""
+        ...
+
+    def wants_reasoning(self, dialect: Dialect) -> bool:
+        """True when the client explicitly asks for reasoning."""
+        ...
+
+    def first_user_message(self) -> bytes | None:
+        """Raw JSON of the first user message's content: the last resort to tell sessions apart."""
+        ...
+
+    def refuse(self) -> None:
+        """Raises GatewayError for what the types of its fields do not say."""
+        ...
+
+
+class TurnsBody(msgspec.Struct, gc=False):
     """Fields of a chat or messages body that matter before the call; everything else is passed through."""
 
     model: str
@@ -42,13 +85,11 @@ class Body(msgspec.Struct, gc=False):
 
     def input_tokens(self) -> int:
         """Estimate: bytes of messages, system and tools ÷ 4, rounded up; the provider counts later."""
-        size = len(self.messages) + len(self.system) + len(self.tools)
-        return -(-size // _BYTES_PER_TOKEN)
+        return tokens_of(len(self.messages) + len(self.system) + len(self.tools))
 
     def has_images(self) -> bool:
         """True when a content block looks like an image; a text that quotes one only over-demands."""
-        blob = memoryview(self.messages).tobytes()
-        return b'"image' in blob and (b'"image_url"' in blob or b'"image"' in blob)
+        return shows_images(self.messages)
 
     def has_tools(self) -> bool:
         """True when tools are offered."""
@@ -60,20 +101,30 @@ class Body(msgspec.Struct, gc=False):
             return b'"enabled"' in memoryview(self.thinking).tobytes()
         return self.reasoning_effort not in (None, "none")
 
+    def first_user_message(self) -> bytes | None:
+        """See Body."""
+        return first_user_turn(self.messages, "messages")
+
+    def refuse(self) -> None:
+        """See Body."""
+        check_limit(self.max_output_tokens)
+        if memoryview(self.messages).tobytes()[:1] != b"[":
+            raise GatewayError("body_invalid", "Request body: `messages` must be an array.")
+
 
 class _Message(msgspec.Struct, gc=False):
-    role: str
+    role: str = ""
     content: Raw = _EMPTY
 
 
-_bodies = msgspec.json.Decoder(Body)
 _messages = msgspec.json.Decoder(list[_Message])
+B = TypeVar("B", bound=Body)
 
 
-def parse_body(raw: bytes) -> Body:
-    """The body's fields. Raises GatewayError(body_invalid) naming what is wrong."""
+def parsed(decoder: msgspec.json.Decoder[B], raw: bytes) -> B:
+    """A body, checked. Raises GatewayError(body_invalid) naming what is wrong."""
     try:
-        body = _bodies.decode(raw)
+        body = decoder.decode(raw)
     except msgspec.ValidationError as error:
         raise GatewayError("body_invalid", f"Request body: {error}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -82,20 +133,33 @@ def parse_body(raw: bytes) -> Body:
         raise GatewayError("body_invalid", "Request body is nested too deep.") from error
     if not body.model:
         raise GatewayError("body_invalid", "Request body: `model` must name a route.")
-    limit = body.max_output_tokens
-    if limit is not None and not 1 <= limit <= MAX_TOKENS:
-        raise GatewayError("body_invalid", f"Request body: max tokens must be from 1 to {MAX_TOKENS}.")
-    if memoryview(body.messages).tobytes()[:1] != b"[":
-        raise GatewayError("body_invalid", "Request body: `messages` must be an array.")
+    body.refuse()
     return body
 
 
-def first_user_message(body: Body) -> bytes | None:
-    """Raw JSON of the first user message's content: the last resort to tell sessions apart."""
+def check_limit(limit: int | None) -> None:
+    """Raises GatewayError(body_invalid) for a bound on output that no model can keep or that asks for nothing."""
+    if limit is not None and not 1 <= limit <= MAX_TOKENS:
+        raise GatewayError("body_invalid", f"Request body: max tokens must be from 1 to {MAX_TOKENS}.")
+
+
+def tokens_of(size_bytes: int) -> int:
+    """Estimate of the tokens in so many bytes of JSON."""
+    return -(-size_bytes // _BYTES_PER_TOKEN)
+
+
+def shows_images(turns: Raw) -> bool:
+    """True when a content block looks like an image; a text that quotes one only over-demands."""
+    blob = memoryview(turns).tobytes()
+    return b'"image' in blob and (b'"image_url"' in blob or b'"image"' in blob)
+
+
+def first_user_turn(turns: Raw, field: str) -> bytes | None:
+    """Raw JSON of the first user turn's content. Raises GatewayError(body_invalid) naming the field."""
     try:
-        for message in _messages.decode(body.messages):
+        for message in _messages.decode(turns):
             if message.role == "user":
                 return memoryview(message.content).tobytes()
     except (msgspec.DecodeError, RecursionError) as error:
-        raise GatewayError("body_invalid", f"Request body: `messages`: {error}.") from error
+        raise GatewayError("body_invalid", f"Request body: `{field}`: {error}.") from error
     return None

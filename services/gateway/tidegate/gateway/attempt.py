@@ -11,9 +11,10 @@ from tidegate.events.errors import JournalUnwritable
 from tidegate.events.ids import IdSource
 from tidegate.events.journal.journal import Journal
 from tidegate.events.journal.receipt import Receipt
+from tidegate.events.money import FREE
 from tidegate.events.signals import AttemptFailed, AttemptStarted, Outcome, QuotaObserved
 from tidegate.events.topics import SIGNALS
-from tidegate.events.types import AttemptId
+from tidegate.events.types import AttemptId, Dialect
 from tidegate.gateway import headers, rate_limits, taxonomy
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.job import Job
@@ -51,6 +52,7 @@ class Attempt:
         "_dialed",
         "_settled",
         "_started_ns",
+        "dialect",
         "failure",
         "job",
         "started",
@@ -59,10 +61,15 @@ class Attempt:
         "ttft_ns",
     )
 
-    def __init__(self, tools: Tools, job: Job, verdict: CandidateVerdict, index: int) -> None:
+    def __init__(
+        self, tools: Tools, job: Job, verdict: CandidateVerdict, index: int, *, is_free: bool = False
+    ) -> None:
+        """`is_free`: the call costs neither money nor quota."""
         self.tools = tools
         self.job = job
         self.target: ServedTarget = job.serving.targets[verdict.target]
+        self.dialect: Dialect = job.dialect
+        """What is spoken with the upstream."""
         now_ns = tools.clock.wall_ns()
         self.started = AttemptStarted(
             attempt=AttemptId(tools.ids.next()),
@@ -72,8 +79,8 @@ class Attempt:
             index=index,
             input_tokens=job.ask.input_tokens,
             reserve_output_tokens=self.target.reserve_tokens(job.ask.max_output_tokens),
-            price=self.target.price(now_ns),
-            windows=verdict.uses,
+            price=FREE if is_free else self.target.price(now_ns),
+            windows=() if is_free else verdict.uses,
         )
         self.ttft_ns: int | None = None
         self.failure: Failure | None = None
@@ -114,7 +121,7 @@ class Attempt:
     async def _send(self, body: bytes) -> UpstreamExchange:
         job, clock = self.job, self.tools.clock
         asked_ns = clock.mono_ns()
-        prepared, lines = job.caller.call_of(self.target)
+        prepared, lines = job.caller.call_of(self.target, self.dialect, job.endpoint.path)
         try:
             return await self.tools.upstream.send(
                 prepared,

@@ -1,6 +1,6 @@
 """What one request head says of its sender, worked out once for all requests that repeat it."""
 
-from tidegate.events.types import TargetId
+from tidegate.events.types import Dialect, TargetId
 from tidegate.gateway.credentials import Principal, presented_key
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.headers import forwarded_headers, joined
@@ -26,15 +26,17 @@ class Caller:
         self.session: Session | None = session_in_headers(self.headers, self.data_key)
         self._calls: dict[TargetId, tuple[PreparedTarget, bytes]] = {}
 
-    def call_of(self, target: ServedTarget) -> tuple[PreparedTarget, bytes]:
+    def call_of(self, target: ServedTarget, dialect: Dialect, path: str) -> tuple[PreparedTarget, bytes]:
         """Where a target is called for this client, and the client's header lines that reach it.
 
-        Raises TargetInvalid.
+        `dialect` and `path` follow from the target and this head. Raises TargetInvalid.
         """
         call = self._calls.get(target.config.id)
         if call is None:
-            lines = render_headers(forwarded_headers(target.forwarded, self.headers))
-            prepared = target.prepared.with_query(self._query) if self._query else target.prepared
+            lines = render_headers(forwarded_headers(target.forwarded[dialect], self.headers))
+            prepared = target.prepared[path]
+            if self._query:
+                prepared = prepared.with_query(self._query)
             call = self._calls[target.config.id] = prepared, lines
         return call
 

@@ -15,6 +15,7 @@ Code = Literal[
     "route_unknown",
     "body_invalid",
     "body_too_large",
+    "state_unsupported",
     "nothing_admitted",
     "journal_unwritable",
     "overloaded",
@@ -42,6 +43,7 @@ STATUS: dict[Code, int] = {
     "route_unknown": 404,
     "body_invalid": 400,
     "body_too_large": 413,
+    "state_unsupported": 400,
     "nothing_admitted": 503,
     "journal_unwritable": 503,
     "overloaded": 503,
@@ -90,13 +92,21 @@ class GatewayError(Exception):
     """A refusal or failure the client is told about. `message` must be safe to show."""
 
     def __init__(
-        self, code: Code, message: str, *, retry_after_s: float | None = None, status: int | None = None
+        self,
+        code: Code,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        status: int | None = None,
+        param: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code: Code = code
         self.message = message
         self.retry_after_s = retry_after_s
         self.status = STATUS[code] if status is None else status
+        self.param = param
+        """The field of the body that is to blame."""
 
 
 class Rendered(msgspec.Struct, frozen=True):
@@ -112,13 +122,13 @@ def request_id_line(request: str) -> bytes:
     return b"x-tidegate-request-id: %b\r\n" % request.encode()
 
 
-def envelope(dialect: Dialect, status: int, code: str, message: str) -> dict[str, Any]:
+def envelope(error: GatewayError, dialect: Dialect) -> dict[str, Any]:
     """The error object of a dialect: Anthropic's for messages, OpenAI's for all else."""
     if dialect == "anthropic":
-        kind = _ANTHROPIC_TYPES.get(status, "api_error")
-        return {"type": "error", "error": {"type": kind, "message": message, "code": code}}
-    kind = _OPENAI_TYPES.get(status, "server_error")
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+        kind = _ANTHROPIC_TYPES.get(error.status, "api_error")
+        return {"type": "error", "error": {"type": kind, "message": error.message, "code": error.code}}
+    kind = _OPENAI_TYPES.get(error.status, "server_error")
+    return {"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}}
 
 
 def render(error: GatewayError, dialect: Dialect) -> Rendered:
@@ -126,14 +136,15 @@ def render(error: GatewayError, dialect: Dialect) -> Rendered:
     head = b"content-type: application/json\r\n"
     if error.retry_after_s is not None:
         head += b"retry-after: %d\r\n" % max(1, math.ceil(error.retry_after_s))
-    return Rendered(
-        error.status, head, orjson.dumps(envelope(dialect, error.status, error.code, error.message))
-    )
+    return Rendered(error.status, head, orjson.dumps(envelope(error, dialect)))
 
 
 def error_event(error: GatewayError, dialect: Dialect) -> bytes:
     """One typed error event for a stream that has begun; no success marker follows it."""
-    data = orjson.dumps(envelope(dialect, error.status, error.code, error.message))
-    if dialect == "anthropic":
-        return b"event: error\ndata: " + data + b"\n\n"
-    return b"data: " + data + b"\n\n"
+    data = envelope(error, dialect)
+    if dialect == "openai":
+        return b"data: %b\n\n" % orjson.dumps(data)
+    if dialect == "openai-responses":
+        # Flat for readers of the responses API, nested for SDKs that raise on an `error` in any dialect.
+        data = {"type": "error", "code": error.code, "message": error.message, "param": error.param, **data}
+    return b"event: error\ndata: %b\n\n" % orjson.dumps(data)

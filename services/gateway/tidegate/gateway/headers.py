@@ -19,6 +19,8 @@ _DEFAULT_VERSION = b"2023-06-01"
 _REQUEST: dict[Dialect, tuple[bytes, ...]] = {
     "openai": (b"openai-beta",),
     "anthropic": (_VERSION, b"anthropic-beta"),
+    "openai-responses": (b"openai-beta",),
+    "openai-embeddings": (b"openai-beta",),
 }
 _REQUEST_IDS = frozenset({b"request-id", b"x-request-id"})
 _RETRY = frozenset({b"retry-after", b"retry-after-ms"})

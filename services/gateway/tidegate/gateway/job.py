@@ -11,10 +11,13 @@ from tidegate.events.types import Dialect, TargetId
 from tidegate.gateway import headers
 from tidegate.gateway.asks import Body
 from tidegate.gateway.caller import Caller
+from tidegate.gateway.endpoints import Endpoint
 from tidegate.gateway.errors import GatewayError, error_event, render, request_id_line
 from tidegate.gateway.exchange import Exchange, Reason
 
-_KEEPALIVE = {"openai": b": keep-alive\n", "anthropic": b'event: ping\ndata: {"type": "ping"}\n\n'}
+_PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+_COMMENT = b": keep-alive\n"
+"""Without a blank line: older SDKs take one for the end of an event without data."""
 _STREAM_TYPE = b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
 
 
@@ -33,6 +36,7 @@ class Job:
         "cost_nanousd",
         "decision",
         "dialect",
+        "endpoint",
         "exchange",
         "gone",
         "keepalive",
@@ -53,13 +57,14 @@ class Job:
         self,
         exchange: Exchange,
         caller: Caller,
-        dialect: Dialect,
+        endpoint: Endpoint,
         request: str,
         clock: Clock,
     ) -> None:
         self.exchange = exchange
         self.serve_by(caller)
-        self.dialect: Dialect = dialect
+        self.endpoint = endpoint
+        self.dialect: Dialect = endpoint.dialect
         self.request = request
         self.clock = clock
         self.started_ns = clock.mono_ns()
@@ -134,7 +139,7 @@ class Job:
             return
         if not self.exchange.started:
             self.exchange.start(200, _STREAM_TYPE + self.head_lines(chosen=False))
-        self.exchange.write(_KEEPALIVE[self.dialect])
+        self.exchange.write(_PING if self.dialect == "anthropic" else _COMMENT)
         self.arm_keepalive(after_s)
 
     def stop_keepalive(self) -> None:

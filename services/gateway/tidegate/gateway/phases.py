@@ -6,10 +6,16 @@ import msgspec
 
 from tidegate.events.money import Tokens
 from tidegate.events.types import Dialect
+from tidegate.gateway.responses_events import ResponsesEvents
 from tidegate.gateway.sse import BOM, MAX_EVENT_BYTES, SseOverflow, UnitCutter, parse_unit, split_units
-from tidegate.gateway.stream_events import VOCABULARIES, Meaning, Reading
+from tidegate.gateway.stream_events import AnthropicEvents, Meaning, OpenAiEvents, Reading, Vocabulary
 
 MAX_HEAD_BYTES = 64 * 1024
+_VOCABULARIES: dict[Dialect, Vocabulary] = {
+    "openai": OpenAiEvents(),
+    "anthropic": AnthropicEvents(),
+    "openai-responses": ResponsesEvents(),
+}
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -52,7 +58,7 @@ class StreamPhases:
     def __init__(
         self, dialect: Dialect, *, client_wants_usage: bool, max_event_bytes: int = MAX_EVENT_BYTES
     ) -> None:
-        self._vocabulary = VOCABULARIES[dialect]
+        self._vocabulary = _VOCABULARIES[dialect]
         self._reading = Reading(dialect, client_wants_usage=client_wants_usage)
         self._cutter = UnitCutter(max_event_bytes)
         self._head: list[bytes] = []

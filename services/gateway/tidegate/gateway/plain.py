@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from tidegate.events.types import Dialect
 from tidegate.gateway import headers, usage
 from tidegate.gateway.attempt import Attempt, parse_json
@@ -11,6 +13,7 @@ from tidegate.gateway.settlements import Ending
 from tidegate.gateway.taxonomy import Failure
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
+_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _JSON = b"content-type: application/json\r\n"
 
 
@@ -30,10 +33,10 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
         return attempt.broken(
             "answer_encoded", "compressed though identity was asked", Ending(outcome="failed")
         )
-    answer = parse_json(body)
+    dialect = attempt.dialect
+    answer = _vectors_aside(body) if dialect == "openai-embeddings" else parse_json(body)
     if answer is None:
         return attempt.broken("answer_not_json", "answer is no JSON object", Ending(outcome="failed"))
-    dialect = attempt.target.config.dialect
     tokens = usage.from_answer(dialect, answer)
     model = answer.get("model")
     ending = Ending(outcome="completed", tokens=tokens, model=model if isinstance(model, str) else None)
@@ -62,4 +65,15 @@ async def _read_whole(attempt: Attempt, upstream: UpstreamExchange) -> bytes | N
 def _is_error(dialect: Dialect, answer: dict[str, Any]) -> bool:
     if dialect == "anthropic":
         return answer.get("type") == "error"
+    if dialect == "openai-responses":
+        return answer.get("status") == "failed" or ("error" in answer and "output" not in answer)
     return "error" in answer and "choices" not in answer
+
+
+def _vectors_aside(body: bytes) -> dict[str, Any] | None:
+    """The answer without its vectors, which need no reading here and may fill megabytes."""
+    try:
+        fields = _raw_fields.decode(body)
+        return {name: msgspec.json.decode(raw) for name, raw in fields.items() if name != "data"}
+    except (msgspec.DecodeError, RecursionError):
+        return None

@@ -14,7 +14,7 @@ from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.job import Job
 
 
-def admitted(journal: Journal, job: Job, endpoint: str, session_source: str) -> None:
+def admitted(journal: Journal, job: Job, session_source: str) -> None:
     """RequestAdmitted; later events of the request name it as their cause."""
     ask = job.ask
     receipt = journal.record(
@@ -25,7 +25,7 @@ def admitted(journal: Journal, job: Job, endpoint: str, session_source: str) -> 
             key=job.principal.key.id,
             route=ask.route,
             dialect=job.dialect,
-            endpoint=endpoint,
+            endpoint=job.endpoint.path,
             stream=ask.stream,
             session_source=session_source,
             body_bytes=len(job.raw),

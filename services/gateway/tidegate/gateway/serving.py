@@ -7,14 +7,14 @@ import orjson
 from tidegate.events.config import Pool, Route, Routing, Target
 from tidegate.events.money import FREE, ListPrice
 from tidegate.events.partition import partition_of
-from tidegate.events.types import RouteName, TargetId
+from tidegate.events.types import Dialect, RouteName, TargetId
 from tidegate.gateway.credentials import KeyDirectory
+from tidegate.gateway.endpoints import COUNT, PATHS
 from tidegate.gateway.headers import forwarded_names
 from tidegate.gateway.outbound.origin import OriginPolicy
 from tidegate.gateway.outbound.tunnel import Proxy
 from tidegate.gateway.upstream import PreparedTarget, Upstream
 
-PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
 DEFAULT_RESERVE_TOKENS = 4_096
 MAX_RESERVE_TOKENS = 262_144
 """What a client's own bound is worth at most where the target states none: no model writes more."""
@@ -27,6 +27,7 @@ class ServedTarget:
         "_prices",
         "_secret",
         "config",
+        "dialects",
         "forwarded",
         "model_json",
         "partition",
@@ -37,15 +38,23 @@ class ServedTarget:
     )
 
     def __init__(
-        self, config: Target, pool: Pool, prepared: PreparedTarget, secret: str | None = None
+        self,
+        config: Target,
+        pool: Pool,
+        prepared: Mapping[str, PreparedTarget],
+        secret: str | None = None,
     ) -> None:
+        """`prepared` are its calls by path."""
         self._secret = secret
         self.config = config
         self.pool = pool
         self.prepared = prepared
         self.model_json = orjson.dumps(config.model)
         self.partition = partition_of(pool.id)
-        self.forwarded = forwarded_names(config.dialect, config.forward_headers)
+        self.dialects: tuple[Dialect, ...] = (config.dialect, *config.also_speaks)
+        self.forwarded = {
+            dialect: forwarded_names(dialect, config.forward_headers) for dialect in self.dialects
+        }
         self.windows = {window.id: window for window in pool.windows}
         self.quota_noted_ns = 0
         """When the provider's own limits were last recorded, monotonic."""
@@ -99,24 +108,32 @@ def _secret(reference: str | None, secrets: Mapping[str, str]) -> str | None:
     return None if reference is None else secrets.get(reference)
 
 
-def _prepare(target: Target, secrets: Mapping[str, str], upstream: Upstream) -> PreparedTarget:
+def _prepare(target: Target, secrets: Mapping[str, str], upstream: Upstream) -> dict[str, PreparedTarget]:
+    """The target's calls by path."""
     secret = _secret(target.secret, secrets)
+    proxy = None
+    if target.proxy is not None:
+        proxy = Proxy.parse(target.proxy, _secret(target.proxy_secret, secrets))
+    policy = OriginPolicy(allow_private=target.allow_private, ca_file=target.ca_file, proxy=proxy)
+    base = target.base_url.rstrip("/").removesuffix("/v1")
+    paths: dict[str, Dialect] = {PATHS[dialect]: dialect for dialect in (target.dialect, *target.also_speaks)}
+    if PATHS["anthropic"] in paths:
+        paths[COUNT.path] = "anthropic"
+    return {
+        path: upstream.prepare(base + path, _own_headers(dialect, secret), policy=policy)
+        for path, dialect in paths.items()
+    }
+
+
+def _own_headers(dialect: Dialect, secret: str | None) -> list[tuple[bytes, bytes]]:
     headers: list[tuple[bytes, bytes]] = [
         (b"content-type", b"application/json"),
         (b"accept-encoding", b"identity"),
         (b"user-agent", b"tidegate"),
     ]
     if secret is not None:
-        if target.dialect == "anthropic":
+        if dialect == "anthropic":
             headers.append((b"x-api-key", secret.encode()))
         else:
             headers.append((b"authorization", b"Bearer " + secret.encode()))
-    base = target.base_url.rstrip("/")
-    path = PATHS[target.dialect]
-    if base.endswith("/v1"):
-        path = path.removeprefix("/v1")
-    proxy = None
-    if target.proxy is not None:
-        proxy = Proxy.parse(target.proxy, _secret(target.proxy_secret, secrets))
-    policy = OriginPolicy(allow_private=target.allow_private, ca_file=target.ca_file, proxy=proxy)
-    return upstream.prepare(base + path, headers, policy=policy)
+    return headers

@@ -18,9 +18,7 @@ class StreamRelay:
     def __init__(self, attempt: Attempt, upstream: UpstreamExchange) -> None:
         self._attempt = attempt
         self._upstream = upstream
-        self._phases = StreamPhases(
-            attempt.target.config.dialect, client_wants_usage=attempt.job.body.wants_usage_chunk
-        )
+        self._phases = StreamPhases(attempt.dialect, client_wants_usage=attempt.job.body.wants_usage_chunk)
         self._committed = False
 
     async def serve(self) -> Failure | None:

@@ -11,12 +11,14 @@ from tidegate.events.ids import IdSource
 from tidegate.events.journal.journal import Journal
 from tidegate.events.partition import partition_of
 from tidegate.events.requests import RequestOutcome
-from tidegate.events.types import Dialect, RouteName
-from tidegate.gateway import asks, headers, recorder, splice
+from tidegate.events.types import RouteName
+from tidegate.gateway import counting, headers, recorder, splice
 from tidegate.gateway.attempt import Cancelled
+from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.boundary import as_gateway_error
 from tidegate.gateway.caller import Caller
 from tidegate.gateway.chain import Chain
+from tidegate.gateway.endpoints import Endpoint
 from tidegate.gateway.errors import GatewayError, render, request_id_line
 from tidegate.gateway.exchange import ClientGone, Exchange
 from tidegate.gateway.job import Job
@@ -84,14 +86,14 @@ class Worker:
             raise
         return caller
 
-    async def handle(self, exchange: Exchange, dialect: Dialect, endpoint: str) -> None:
+    async def handle(self, exchange: Exchange, endpoint: Endpoint) -> None:
         """Serve one model request from head to last byte; every failure is told in the client's dialect."""
         request = self.ids.next()
         try:
-            job = Job(exchange, self.caller_of(exchange.head), dialect, request, self.clock)
+            job = Job(exchange, self.caller_of(exchange.head), endpoint, request, self.clock)
         except GatewayError as error:
-            rendered = render(error, dialect)
-            ids = request_id_line(request) + headers.request_id_line(dialect, request)
+            rendered = render(error, endpoint.dialect)
+            ids = request_id_line(request) + headers.request_id_line(endpoint.dialect, request)
             exchange.respond(rendered.status, rendered.head + ids, rendered.body)
             return
         exchange.on_disconnect(job.on_gone)
@@ -101,7 +103,7 @@ class Worker:
             self.tally.in_flight += 1
             admitted = True
             job.raw = await exchange.read_body()
-            self._prepare(job, endpoint)
+            self._prepare(job)
         except ClientGone:
             pass
         except Exception as error:  # noqa: BLE001 - the boundary: every fault is told and recorded
@@ -111,10 +113,10 @@ class Worker:
         finally:
             self.tally.in_flight -= admitted
 
-    def _prepare(self, job: Job, endpoint: str) -> None:
+    def _prepare(self, job: Job) -> None:
         # The body may have taken long: from here to the last attempt, one config.
         job.serve_by(self.caller_of(job.exchange.head))
-        job.body = body = asks.parse_body(job.raw)
+        job.body = body = parse_body(job.raw, job.dialect)
         route = job.serving.routes.get(RouteName(body.model))
         if route is None:
             raise GatewayError("route_unknown", f"There is no route {body.model!r} here.")
@@ -126,7 +128,7 @@ class Worker:
         job.context.session = session.id
         job.partition = partition_of(session.id)
         job.ask = _ask(job, session)
-        recorder.admitted(self.journal, job, endpoint, session.source)
+        recorder.admitted(self.journal, job, session.source)
 
     def _admit_load(self) -> None:
         # Draining is no reason: until the listener closes, load balancers may not know yet and still send.
@@ -147,7 +149,7 @@ class Worker:
         found = session_in_body(hints, None, job.request, data_key)
         if found.source != "request":
             return found
-        return session_in_body({}, asks.first_user_message(body), job.request, data_key)
+        return session_in_body({}, body.first_user_message(), job.request, data_key)
 
     def _refuse_early(self, job: Job, error: GatewayError) -> None:
         self.tally.refused += 1
@@ -164,12 +166,10 @@ class Worker:
         told: GatewayError | None = None
         try:
             decision = self._decide(job)
-            if decision.chosen is None:
+            if decision.chosen is None and not job.endpoint.counts:
                 self._refuse(job, decision)
                 return
-            if job.ask.stream:
-                job.arm_keepalive(self.settings.silent_keepalive_s)
-            await Chain(self, job, decision).run()
+            await self._answer(job, decision)
             outcome = "completed"
         except Cancelled:
             outcome = "cancelled"
@@ -189,12 +189,22 @@ class Worker:
         finally:
             if job.decision is None:
                 self._refuse_early(job, told or GatewayError("internal_error", "The gateway failed."))
-            elif job.attempts or told is not None:
+            elif job.attempts or told is not None or job.endpoint.counts:
                 self._finish(job, job.decision, outcome, told)
+
+    async def _answer(self, job: Job, decision: DecisionMade) -> None:
+        if job.endpoint.counts:
+            await counting.serve(self, job, decision)
+            return
+        if job.ask.stream:
+            job.arm_keepalive(self.settings.silent_keepalive_s)
+        await Chain(self, job, decision).run()
 
     def _decide(self, job: Job) -> DecisionMade:
         decision = job.decision = self.planner.plan(job.ask)
-        recorder.decided(self.journal, job, decision, self.planner.demand(decision))
+        # Counting tokens draws on no quota: it is no demand for any.
+        demand = () if job.endpoint.counts else self.planner.demand(decision)
+        recorder.decided(self.journal, job, decision, demand)
         return decision
 
     def _refuse(self, job: Job, decision: DecisionMade) -> None:
@@ -241,7 +251,7 @@ def _ask(job: Job, session: Session) -> Ask:
         session=session.id,
         stream=bool(body.stream),
         input_tokens=body.input_tokens(),
-        max_output_tokens=body.max_output_tokens,
+        max_output_tokens=0 if job.endpoint.counts else body.max_output_tokens,
         vision=body.has_images(),
         tools=body.has_tools(),
         reasoning=body.wants_reasoning(job.dialect),

@@ -42,6 +42,10 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     input_tokens: int
     needs: int
     """Bits to be met with a candidate's `lacks`."""
+    dialect: int
+    """The bit of the client's own dialect among `needs`."""
+    others: int
+    """Bits of the dialects that will do as well."""
     context_tokens: int
     stated_output: int
     """Limit the client set, which a target must allow; 0 when it set none."""
@@ -56,7 +60,10 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 
 def asked_of(ask: Ask, route: Route) -> Asked:
     """Work out once what the candidates have in common."""
-    needs = NEED_DIALECT[ask.dialect]
+    needs = dialect = NEED_DIALECT[ask.dialect]
+    others = 0
+    for other in ask.dialects:
+        others |= NEED_DIALECT[other]
     if ask.vision:
         needs |= NEED_VISION
     if ask.tools:
@@ -69,6 +76,8 @@ def asked_of(ask: Ask, route: Route) -> Asked:
         route,
         input_tokens,
         needs,
+        dialect,
+        others,
         input_tokens + (stated or 1),
         stated or 0,
         UNBOUNDED if stated is None else stated,
@@ -92,10 +101,18 @@ def fits(facts: CandidateFacts, asked: Asked) -> bool:
     """A quick answer: True only when nothing of what is asked can refuse the candidate."""
     return not (
         asked.limits_ttft
-        or facts.lacks & asked.needs
+        or (facts.lacks & asked.needs and _lacking(facts, asked))
         or asked.context_tokens > facts.context_window
         or asked.stated_output > facts.max_output_tokens
     )
+
+
+def _lacking(facts: CandidateFacts, asked: Asked) -> int:
+    """Bits of what is asked that the candidate cannot serve; another dialect that will do lacks nothing."""
+    lacking = facts.lacks & asked.needs
+    if lacking & asked.dialect and asked.others & ~facts.lacks:
+        return lacking & ~asked.dialect
+    return lacking
 
 
 def is_clear(facts: CandidateFacts, asked: Asked, local: LocalView) -> bool:
@@ -125,8 +142,8 @@ def capability(facts: CandidateFacts, asked: Asked, local: LocalView) -> Refusal
     ask = asked.ask
     if local.disabled or not (facts.enabled or local.disabled is False):
         return Refusal("disabled", "by kill-switch" if local.disabled else "by config")
-    lacking = facts.lacks & asked.needs
-    if lacking & NEED_DIALECT[ask.dialect]:
+    lacking = _lacking(facts, asked)
+    if lacking & asked.dialect:
         return Refusal("dialect", f"client speaks {ask.dialect}")
     if asked.context_tokens > facts.context_window:
         return Refusal("context_window", f"needs {asked.context_tokens}, has {facts.context_window}")

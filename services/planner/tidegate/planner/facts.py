@@ -27,7 +27,12 @@ MIN_OUTPUT_TOKENS_PER_S = 0.001
 FAILURE_BITS = 30
 """P(fail) is held in units of 2⁻³⁰: multiplied by money it stays an integer."""
 
-NEED_DIALECT: dict[Dialect, int] = {"openai": 1, "anthropic": 2}
+NEED_DIALECT: dict[Dialect, int] = {
+    "openai": 1,
+    "anthropic": 2,
+    "openai-responses": 32,
+    "openai-embeddings": 64,
+}
 NEED_VISION = 4
 NEED_TOOLS = 8
 NEED_REASONING = 16
@@ -195,7 +200,9 @@ def _failure(belief: TargetBelief) -> int:
 
 
 def _lacks(target: Target) -> int:
-    served = NEED_DIALECT[target.dialect]
+    served = 0
+    for dialect in (target.dialect, *target.also_speaks):
+        served |= NEED_DIALECT[dialect]
     served |= NEED_VISION if target.vision else 0
     served |= NEED_TOOLS if target.tools else 0
     served |= NEED_REASONING if target.reasoning else 0

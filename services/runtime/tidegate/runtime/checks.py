@@ -88,6 +88,9 @@ def _target(path: Path, target: Target) -> Iterator[Mistake]:
                 where: Path = (*path, "prices", place)
                 yield Mistake(where, f"`{name}` is missing: without it no answer of `{target.id}` has a cost")
     yield from _addresses(path, target)
+    for place, dialect in enumerate(target.also_speaks):
+        if dialect == target.dialect or dialect in target.also_speaks[:place]:
+            yield Mistake((*path, "also_speaks", place), f"`{target.id}` speaks `{dialect}` already")
     for name in target.forward_headers:
         if name in _NEVER_FORWARDED:
             yield Mistake((*path, "forward_headers"), f"`{name}` is never forwarded")

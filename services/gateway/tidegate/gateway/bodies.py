@@ -1,0 +1,159 @@
+"""Bodies of responses and embeddings → the scalars the planner needs; and the parser of every dialect. Pure."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tidegate.events.types import Dialect
+from tidegate.gateway.asks import (
+    Body,
+    TurnsBody,
+    check_limit,
+    first_user_turn,
+    parsed,
+    shows_images,
+    tokens_of,
+)
+from tidegate.gateway.errors import GatewayError
+
+_EMPTY = Raw()
+_ITEM_REFERENCE = b'"item_reference"'
+_ITEM_REFERENCES = msgspec.json.Decoder(list[dict[str, Any]])
+
+
+class ResponsesBody(msgspec.Struct, gc=False):
+    """Fields of a responses body that matter before the call; everything else is passed through."""
+
+    model: str
+    input: Raw = _EMPTY
+    instructions: Raw = _EMPTY
+    tools: Raw = _EMPTY
+    stream: bool | None = None
+    max_output_tokens: int | None = None
+    reasoning: Any = None
+    prompt_cache_key: Any = None
+    metadata: Any = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    background: Any = None
+
+    @property
+    def wants_usage_chunk(self) -> bool:
+        """See Body. Usage comes with the terminal event."""
+        return True
+
+    def input_tokens(self) -> int:
+        """See Body."""
+        return tokens_of(len(self.input) + len(self.instructions) + len(self.tools))
+
+    def has_images(self) -> bool:
+        """See Body."""
+        return shows_images(self.input)
+
+    def has_tools(self) -> bool:
+        """See Body."""
+        return len(self.tools) > 2
+
+    def wants_reasoning(self, dialect: Dialect) -> bool:
+        """See Body."""
+        effort = self.reasoning.get("effort") if isinstance(self.reasoning, dict) else None
+        return effort not in (None, "none")
+
+    def first_user_message(self) -> bytes | None:
+        """See Body."""
+        if memoryview(self.input).tobytes()[:1] == b"[":
+            return first_user_turn(self.input, "input")
+        return memoryview(self.input).tobytes() or None
+
+    def refuse(self) -> None:
+        """See Body. What a provider stored is another target's secret, and may be another tenant's: nothing of it
+        can be named here."""
+        check_limit(self.max_output_tokens)
+        for field in ("previous_response_id", "conversation", "background"):
+            if getattr(self, field):
+                raise _not_stored(field)
+        if memoryview(self.input).tobytes()[:1] not in {b"[", b'"', b""}:
+            raise GatewayError("body_invalid", "Request body: `input` must be a string or an array.")
+        if _ITEM_REFERENCE in memoryview(self.input).tobytes() and self._refers_to_items():
+            raise _not_stored("input")
+
+    def _refers_to_items(self) -> bool:
+        try:
+            items = _ITEM_REFERENCES.decode(self.input)
+        except msgspec.DecodeError:
+            return False  # a string that quotes the word
+        return any(item.get("type") == "item_reference" for item in items)
+
+
+class EmbeddingsBody(msgspec.Struct, gc=False):
+    """Fields of an embeddings body that matter before the call; everything else is passed through."""
+
+    model: str
+    input: Raw
+    stream: bool | None = None
+    prompt_cache_key: Any = None
+    metadata: Any = None
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """See Body. Vectors are no tokens."""
+        return 0
+
+    @property
+    def wants_usage_chunk(self) -> bool:
+        """See Body."""
+        return False
+
+    def input_tokens(self) -> int:
+        """Tokens are counted where the client sends tokens, else estimated from bytes."""
+        blob = memoryview(self.input).tobytes()
+        if blob.lstrip(b"[ \t\r\n")[:1].isdigit():
+            return blob.count(b",") + 1
+        return tokens_of(len(blob))
+
+    def has_images(self) -> bool:
+        """See Body."""
+        return False
+
+    def has_tools(self) -> bool:
+        """See Body."""
+        return False
+
+    def wants_reasoning(self, dialect: Dialect) -> bool:
+        """See Body."""
+        return False
+
+    def first_user_message(self) -> bytes | None:
+        """See Body. Embedding the same text twice is no conversation."""
+        return None
+
+    def refuse(self) -> None:
+        """See Body."""
+        if self.stream:
+            raise GatewayError("body_invalid", "Request body: embeddings have no `stream`.")
+        if memoryview(self.input).tobytes()[:1] not in {b"[", b'"'}:
+            raise GatewayError("body_invalid", "Request body: `input` must be a string or an array.")
+
+
+def _not_stored(field: str) -> GatewayError:
+    return GatewayError(
+        "state_unsupported",
+        f"`{field}` refers to what a provider would have to keep between requests. This gateway is stateless: "
+        "send the whole conversation in `input`.",
+        param=field,
+    )
+
+
+_turns = msgspec.json.Decoder(TurnsBody)
+_responses = msgspec.json.Decoder(ResponsesBody)
+_embeddings = msgspec.json.Decoder(EmbeddingsBody)
+
+
+def parse_body(raw: bytes, dialect: Dialect) -> Body:
+    """The fields of a body. Raises GatewayError naming what is wrong."""
+    if dialect == "openai-responses":
+        return parsed(_responses, raw)
+    if dialect == "openai-embeddings":
+        return parsed(_embeddings, raw)
+    return parsed(_turns, raw)

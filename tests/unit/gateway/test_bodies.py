@@ -1,0 +1,116 @@
+"""Bodies of responses and embeddings: what is measured, and what is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tidegate.gateway.bodies import parse_body
+from tidegate.gateway.errors import GatewayError
+
+ITEMS = [
+    {"type": "reasoning", "encrypted_content": "x"},
+    {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+]
+
+
+def responses(**fields: Any) -> bytes:
+    return orjson.dumps({"model": "r", "input": "hi there", **fields})
+
+
+def test_a_responses_body_is_measured() -> None:
+    body = parse_body(
+        responses(
+            instructions="be brief",
+            tools=[{"type": "function"}],
+            max_output_tokens=9,
+            reasoning={"effort": "low"},
+        ),
+        "openai-responses",
+    )
+    assert body.max_output_tokens == 9
+    assert body.has_tools()
+    assert body.wants_usage_chunk
+    assert body.wants_reasoning("openai-responses")
+    assert body.input_tokens() == -(
+        -(len('"hi there"') + len('"be brief"') + len('[{"type":"function"}]')) // 4
+    )
+    assert body.first_user_message() == b'"hi there"'
+    assert not body.has_images()
+
+
+def test_the_first_user_item_tells_sessions_apart_and_an_image_is_seen() -> None:
+    image = {"role": "user", "content": [{"type": "input_image", "image_url": "https://x/y.png"}]}
+    body = parse_body(responses(input=[*ITEMS, image]), "openai-responses")
+    assert body.first_user_message() == orjson.dumps(ITEMS[1]["content"])
+    assert body.has_images()
+    plain = parse_body(responses(input=ITEMS[:1], reasoning={"effort": "none"}), "openai-responses")
+    assert plain.first_user_message() is None
+    assert not plain.wants_reasoning("openai-responses")
+    assert not parse_body(b'{"model":"r"}', "openai-responses").has_tools()
+    assert parse_body(b'{"model":"r"}', "openai-responses").first_user_message() is None
+    assert not parse_body(responses(reasoning="odd"), "openai-responses").wants_reasoning("openai-responses")
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"conversation": {"id": "conv_1"}}, "conversation"),
+        ({"background": True}, "background"),
+        ({"input": [{"type": "item_reference", "id": "rs_1"}]}, "input"),
+    ],
+)
+def test_what_a_provider_would_have_to_keep_is_refused_by_field(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(GatewayError, match="stateless") as caught:
+        parse_body(responses(**fields), "openai-responses")
+    assert (caught.value.code, caught.value.status, caught.value.param) == ("state_unsupported", 400, param)
+
+
+def test_words_about_stored_things_are_no_references() -> None:
+    quoted = {"role": "user", "content": 'say "item_reference"'}
+    for given in (
+        '"item_reference"',
+        [quoted],
+        [{"role": "user", "content": [{"text": "x", "item_reference": 1}]}],
+    ):
+        assert parse_body(responses(input=given, previous_response_id=None), "openai-responses").model == "r"
+    assert parse_body(b'{"model":"r","input":"\\"item_reference\\""}', "openai-responses").model == "r"
+    assert parse_body(b'{"model":"r","input":[1,"item_reference"]}', "openai-responses").model == "r"
+
+
+@pytest.mark.parametrize(
+    ("raw", "dialect", "says"),
+    [
+        (responses(input=5), "openai-responses", "`input` must be"),
+        (responses(max_output_tokens=0), "openai-responses", "max tokens"),
+        (responses(input=[5]), "openai-responses", "`input`"),
+        (b'{"model":"r"}', "openai-embeddings", "input"),
+        (b'{"model":"r","input":{}}', "openai-embeddings", "`input` must be"),
+        (b'{"model":"r","input":"a","stream":true}', "openai-embeddings", "no `stream`"),
+        (b'{"model":"","input":"a"}', "openai-embeddings", "must name a route"),
+    ],
+)
+def test_an_odd_body_is_refused_by_name(raw: bytes, dialect: Any, says: str) -> None:
+    with pytest.raises(GatewayError, match=says) as caught:
+        parse_body(raw, dialect).first_user_message()
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [('"12345678"', 3), ('["12345678"]', 3), ("[1,2,3]", 3), ("[[1,2],[3,4]]", 4), ('["1,2"]', 2), ("[]", 1)],
+)
+def test_embedded_tokens_are_counted_and_text_is_estimated(text: str, tokens: int) -> None:
+    body = parse_body(b'{"model":"r","input":%b}' % text.encode(), "openai-embeddings")
+    assert body.input_tokens() == tokens
+    assert (body.max_output_tokens, body.wants_usage_chunk, body.has_images(), body.has_tools()) == (
+        0,
+        False,
+        False,
+        False,
+    )
+    assert not body.wants_reasoning("openai-embeddings")
+    assert body.first_user_message() is None
