@@ -1,16 +1,21 @@
 """The tenant listener's application: model endpoints answered directly, everything else by FastAPI."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
 
 from tidegate.events.types import Dialect
+from tidegate.gateway import models
+from tidegate.gateway.credentials import Principal
 from tidegate.gateway.endpoints import ENDPOINTS
 from tidegate.gateway.errors import GatewayError, render
 from tidegate.gateway.exchange import App, Message, Receive, Scope, Send, exchange_of
+from tidegate.gateway.serving import Serving
 from tidegate.gateway.worker import Worker
+
+_Asker = tuple[Serving, Principal, Dialect]
 
 
 class Dispatcher:
@@ -41,7 +46,7 @@ class Dispatcher:
 
 
 def build_rest(worker: Worker) -> Any:
-    """Health, readiness and the list of routes."""
+    """Health, readiness and the routes."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.get("/healthz")
@@ -60,18 +65,20 @@ def build_rest(worker: Worker) -> Any:
         return Response(status_code=200)
 
     @app.get("/v1/models")
-    async def models(request: Request) -> Response:
+    async def list_models(request: Request) -> Response:
+        return _told(request, lambda asker: models.listed(*asker, dict(request.query_params)))
+
+    @app.get("/v1/models/{name:path}")
+    async def show_model(name: str, request: Request) -> Response:
+        return _told(request, lambda asker: models.one(*asker, name))
+
+    def _told(request: Request, tell: Callable[[_Asker], dict[str, Any]]) -> Response:
+        dialect = _dialect_of(request)
         try:
             principal = worker.caller_of(exchange_of(request.scope).head).principal
+            return _json(tell((worker.serving, principal, dialect)))
         except GatewayError as error:
-            return _failed(error, _dialect_of(request))
-        routes = [route for route in worker.serving.routes.values() if principal.may_use(route.name)]
-        if _dialect_of(request) == "anthropic":
-            return _json(_anthropic_models([route.name for route in routes]))
-        data = [
-            {"id": route.name, "object": "model", "created": 0, "owned_by": "tidegate"} for route in routes
-        ]
-        return _json({"object": "list", "data": data})
+            return _failed(error, dialect)
 
     @app.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
     async def nothing(path: str, request: Request) -> Response:
@@ -82,20 +89,10 @@ def build_rest(worker: Worker) -> Any:
 
 
 def _dialect_of(request: Request) -> Dialect:
-    return "anthropic" if "anthropic-version" in request.headers else "openai"
-
-
-def _anthropic_models(names: list[str]) -> dict[str, Any]:
-    data = [
-        {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
-        for name in names
-    ]
-    return {
-        "data": data,
-        "has_more": False,
-        "first_id": names[0] if names else None,
-        "last_id": names[-1] if names else None,
-    }
+    """Whose client asks: `GET` has no path of a dialect's own."""
+    fields = request.headers
+    is_anthropic = "anthropic-version" in fields or ("x-api-key" in fields and "authorization" not in fields)
+    return "anthropic" if is_anthropic else "openai"
 
 
 def _json(value: Any, status: int = 200) -> Response:
