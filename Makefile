@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-nightly check bench lock clean
+.PHONY: demo test test-nightly test-agents check bench lock clean
 
 demo: $(READY)
 	$(BIN)/tidegate demo
@@ -13,6 +13,9 @@ test: $(READY)
 
 test-nightly: $(READY)
 	$(BIN)/python tests/suites.py nightly
+
+test-agents: $(READY)
+	$(BIN)/python tests/suites.py agents
 
 check: $(READY)
 	$(BIN)/python tests/suites.py check

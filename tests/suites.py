@@ -1,4 +1,4 @@
-"""Runs the suites, those of one process two at a time, and prints what each took: `python tests/suites.py test|nightly|check|bench`."""
+"""Runs the suites, those of one process two at a time, and prints what each took: `python tests/suites.py test|nightly|agents|check|bench`."""
 
 from __future__ import annotations
 
@@ -64,11 +64,12 @@ TEST = [
 NIGHTLY = [
     Suite("nightly", [*PYTEST, "-o", "faulthandler_timeout=3600", "-m", "nightly", "tests"], alone=True)
 ]
+AGENTS = [Suite("agents", [*PYTEST, "tests/agents"], alone=True)]
 BENCH = [
     Suite(path.stem, [sys.executable, str(path)], alone=True)
     for path in sorted((ROOT / "tests" / "bench").glob("bench_*.py"))
 ]
-PLANS = {"check": CHECK, "test": TEST, "nightly": NIGHTLY, "bench": BENCH}
+PLANS = {"check": CHECK, "test": TEST, "nightly": NIGHTLY, "agents": AGENTS, "bench": BENCH}
 
 
 class Row(NamedTuple):

@@ -67,6 +67,11 @@ def test_a_breakpoint_on_the_whole_request_covers_the_whole_prompt() -> None:
     assert [mark.end_byte for mark in ask.marks] == [len(ask.prompt)]
 
 
+def test_a_system_message_may_stand_inside_a_conversation() -> None:
+    conversation = [{"role": "user", "content": "hi"}, {"role": "system", "content": "yo"}]
+    assert anthropic_ask.read(anthropic(messages=conversation)).prompt == b"hiyo"
+
+
 def test_a_fault_behind_the_model_is_split_off_and_the_model_stays_as_sent() -> None:
     ask = openai_ask.read(openai(model="m!cut;after_tokens=2"))
     assert (ask.model, ask.name, ask.fault) == ("m!cut;after_tokens=2", "m", "cut;after_tokens=2")

@@ -21,7 +21,7 @@ from tidegate.simulator.ask import (
 from tidegate.simulator.refusal import invalid
 from tidegate.simulator.transcript import Seal, Talk, Transcript, Words
 
-ROLES = frozenset({"user", "assistant"})
+ROLES = frozenset({"user", "assistant", "system"})
 _WORDS = Words(
     unanswered="{where}: `tool_use` ids were found without `tool_result` blocks immediately after: {id}. Each "
     "`tool_use` block must have a corresponding `tool_result` block in the next message.",
@@ -45,6 +45,11 @@ def read(body: bytes, *, counting: bool = False) -> Ask:
         prompt.add(compact(tool), tool)
     prompt.add_content(fields.get("system"), "system")
     conversation = messages(fields, ROLES)
+    if conversation[0]["role"] == "system":
+        # Later ones are allowed: agents tell of their surroundings in the middle of a conversation.
+        raise invalid(
+            "messages.0: use the top-level 'system' parameter for the initial system prompt", "messages"
+        )
     for place, message in enumerate(conversation):
         prompt.add_content(message.get("content"), f"messages.{place}")
     prompt.add(b"", fields)
