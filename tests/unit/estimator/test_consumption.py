@@ -3,8 +3,20 @@
 import numpy as np
 import pytest
 
-from tidegate.estimator import activity, level
-from tidegate.estimator.consumption import BIN, BIN_MS, CHAIN, LEVEL, OPEN_UNITS, Consumption
+from tidegate.estimator import activity, bank, calibration
+from tidegate.estimator.consumption import ASK_AT, Consumption
+from tidegate.estimator.draws import DRAWS
+from tidegate.estimator.series_fields import (
+    ASKED_BIN,
+    BIN,
+    BIN_MS,
+    CHAIN,
+    LEVEL,
+    OPEN_UNITS,
+    RECORD,
+    SPENT,
+    UNSEEN,
+)
 
 NS = 1_000_000_000
 WINDOW_NS = 5 * 3600 * NS
@@ -31,7 +43,7 @@ def test_uses_of_one_bin_add_up_exactly_and_close_when_a_later_bin_begins() -> N
     _use(series, 8.0, 5)
     assert series.data[OPEN_UNITS, 0] == 5
     assert series.data[CHAIN][activity.CLOSED, 0] == 1
-    assert series.data[LEVEL][level.SLOW, 0] == np.log(2.0**40 + 1)
+    assert np.all(series.data[LEVEL][bank.SLOW, 0] == np.log(2.0**40 + 1))
 
 
 def test_idle_bins_count_in_the_chain_and_never_pull_the_level_down() -> None:
@@ -41,8 +53,8 @@ def test_idle_bins_count_in_the_chain_and_never_pull_the_level_down() -> None:
     before = series.data[LEVEL].copy()
     _use(series, 500, 1000)
     after = series.data[LEVEL]
-    assert abs(after[level.SLOW, 0] + after[level.FAST, 0] - np.log(1000)) < 1e-9
-    assert after[level.UPDATES, 0] == before[level.UPDATES, 0] + 1
+    assert np.all(np.abs(after[bank.SLOW, 0] + after[bank.FAST, 0] - np.log(1000)) < 1e-9)
+    assert after[bank.UPDATES, 0] == before[bank.UPDATES, 0] + 1
     assert series.data[CHAIN][activity.CLOSED, 0] == 500
     assert series.data[CHAIN][activity.AGE, 0] == 480
 
@@ -62,7 +74,7 @@ def test_a_use_of_nothing_or_less_is_no_activity() -> None:
     _use(series, 1, 0)
     _use(series, 2, -50)
     _use(series, 3, 10)
-    assert series.data[LEVEL][level.UPDATES, 0] == 0
+    assert series.data[LEVEL][bank.UPDATES, 0] == 0
     assert series.data[CHAIN][activity.AGE, 0] == 3
 
 
@@ -110,3 +122,46 @@ def test_the_answer_between_events_equals_the_answer_with_the_bins_closed_by_an_
     view = asked.closed_at(ONE, 40 * BIN_NS)
     _use(fed, 40, 0)
     assert np.array_equal(view, fed.data[:, ONE])
+
+
+def test_a_forecast_is_put_aside_at_mid_window_and_settled_half_a_window_later() -> None:
+    series = _series()
+    for bin_ in range(30 + ASK_AT):
+        _use(series, bin_, 1000)
+    assert series.data[ASKED_BIN, 0] == UNSEEN
+    _use(series, 30 + ASK_AT, 1000)
+    assert series.data[ASKED_BIN, 0] == 30 + ASK_AT
+    draws = series.data[RECORD][calibration.DRAW, 0]
+    assert np.all(np.diff(draws) >= 0)
+    assert 8_000 < draws[DRAWS // 2] < 20_000
+    for bin_ in range(30 + ASK_AT + 1, 60):
+        _use(series, bin_, 1000)
+    assert series.data[SPENT, 0] == (ASK_AT - 1) * 1000
+    assert series.data[RECORD][calibration.SETTLED, 0] == 1
+    _use(series, 60, 1000)
+    assert series.data[ASKED_BIN, 0] == UNSEEN
+    assert 1 < series.data[RECORD][calibration.SETTLED, 0] <= 2
+    assert np.isclose(series.data[RECORD][calibration.CELL, 0].sum(), 1.9)
+
+
+def test_a_pause_settles_what_waits_and_long_idle_series_are_not_asked() -> None:
+    series = _series()
+    for bin_ in range(20):
+        _use(series, bin_, 1000)
+    assert series.data[ASKED_BIN, 0] == ASK_AT
+    _use(series, 300, 1000)
+    assert series.data[RECORD][calibration.SETTLED, 0] == 1.98
+    settled = series.data[RECORD][calibration.SETTLED, 0]
+    _use(series, 3000, 1000)
+    assert series.data[RECORD][calibration.SETTLED, 0] <= 1 + settled
+    assert np.all(np.isfinite(series.data))
+
+
+def test_censored_time_is_no_truth_to_settle_a_forecast_with() -> None:
+    series = _series()
+    for bin_ in range(20):
+        _use(series, bin_, 1000)
+    series.censor(ONE, np.array([28 * BIN_NS]))
+    assert series.data[ASKED_BIN, 0] == UNSEEN
+    _use(series, 31, 1000)
+    assert series.data[RECORD][calibration.SETTLED, 0] == 0

@@ -1,10 +1,11 @@
 """The forecast: certain where it can be, monotone, calibrated on its own world."""
 
 import numpy as np
+import pytest
 
 from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS, NOISE_NORMALS, SERIES_NORMALS
-from tidegate.estimator.exhaustion import Forecast, forecast
+from tidegate.estimator.exhaustion import Forecast, forecast, will_exhaust
 
 NS = 1_000_000_000
 WINDOW_NS = 5 * 3600 * NS
@@ -93,7 +94,7 @@ def test_the_demand_draws_are_ascending_and_agree_with_their_moments() -> None:
 
 def test_half_way_through_windows_of_a_known_law_it_beats_the_base_rate_without_bias() -> None:
     rng = np.random.default_rng(11)
-    n, windows = 150, 40
+    n, windows = 100, 30
     series, everyone = Consumption(n), np.arange(n)
     series.open_series(everyone, np.full(n, WINDOW_NS))
     stop, start = rng.uniform(0.05, 0.4, n), rng.uniform(0.05, 0.4, n)
@@ -104,14 +105,14 @@ def test_half_way_through_windows_of_a_known_law_it_beats_the_base_rate_without_
         active = np.where(active, rng.random(n) > stop, rng.random(n) < start)
         use[bin_] = np.where(active, np.ceil(np.exp(mean + sd * rng.standard_normal(n))), 0)
     by_window = use.reshape(windows, 30, n)
-    quota = np.quantile(by_window[:20].sum(axis=1), 0.7, axis=0)
+    quota = np.quantile(by_window[:15].sum(axis=1), 0.7, axis=0)
     asked: list[np.ndarray] = []
     happened: list[np.ndarray] = []
     for bin_ in range(windows * 30):
         busy = np.flatnonzero(use[bin_])
         series.observe(busy, np.full(busy.size, bin_ * BIN_NS), use[bin_, busy].astype(np.int64))
         window, place = divmod(bin_, 30)
-        if window >= 20 and place == 14:
+        if window >= 15 and place == 14:
             used = by_window[window, :15].sum(axis=0)
             some = np.flatnonzero(used < quota)
             now, reset = (bin_ + 1) * BIN_NS, np.full(some.size, (window + 1) * WINDOW_NS)
@@ -128,3 +129,43 @@ def test_the_draw_table_is_a_constant_latin_hypercube() -> None:
         assert np.array_equal(np.sort(row), np.sort(SERIES_NORMALS[0]))
         assert abs(row.mean()) < 1e-12
     assert np.argsort(SERIES_NORMALS[0])[:4].tolist() == [7, 1, 28, 15]
+
+
+def test_acting_as_if_it_runs_dry_weighs_the_cost_of_both_errors() -> None:
+    p = np.array([0.05, 0.2, 0.6, np.nan])
+    assert will_exhaust(p, 1.0, 1.0).tolist() == [False, False, True, False]
+    assert will_exhaust(p, 1.0, 9.0).tolist() == [False, True, True, False]
+    assert will_exhaust(p, 0.0, 1.0).tolist() == [True, True, True, False]
+    for costs in ((0.0, 0.0), (-1.0, 2.0), (1.0, -0.5)):
+        with pytest.raises(ValueError, match="costs"):
+            will_exhaust(p, *costs)
+
+
+def test_what_others_use_of_the_same_quota_is_added() -> None:
+    ours, theirs = _steady(), _steady(units=3000)
+    reset, left = np.array([884 * BIN_NS]), np.array([40_000.0])
+    alone = forecast(ours, ONE, 864 * BIN_NS, reset, left)
+    both = forecast(ours, ONE, 864 * BIN_NS, reset, left, outside=(theirs, ONE))
+    assert alone.p_exhaust[0] < 0.1
+    assert both.p_exhaust[0] > 0.9
+    assert 3.5 < both.demand_mean[0] / alone.demand_mean[0] < 4.5
+
+
+def test_a_quota_known_within_bounds_blurs_the_answer_and_does_not_move_it() -> None:
+    series = _steady()
+    doubt = np.linspace(-8000.0, 8000.0, DRAWS)[:, None]
+    reset = np.array([884 * BIN_NS])
+    asks = {
+        left: [
+            forecast(series, ONE, 864 * BIN_NS, reset, remaining).p_exhaust[0]
+            for remaining in (np.array([left]), left + doubt)
+        ]
+        for left in (14_000.0, 26_000.0)
+    }
+    assert asks[14_000.0][0] > asks[14_000.0][1] > 0.5 > asks[26_000.0][1] > asks[26_000.0][0]
+
+
+def test_the_record_of_a_steady_series_is_published_with_its_forecast() -> None:
+    ask = _ask(_steady(), 864, 884, 1e4)
+    assert ask.settled[0] > 20
+    assert 0.5 < ask.coverage_80[0] <= ask.coverage_90[0] <= 1.0

@@ -15,6 +15,7 @@ from support.signals import records
 from tidegate.estimator import activity
 from tidegate.estimator.consumption import CHAIN
 from tidegate.estimator.fold import Signal, fold
+from tidegate.estimator.series_upcast import upcast
 from tidegate.estimator.state import FOLD_VERSION, Row, State, StateVersionUnknown, upcast_row
 from tidegate.events import codec
 from tidegate.events.decision import WindowUse
@@ -233,8 +234,11 @@ def test_states_of_version_1_load_and_are_folded_on() -> None:
         kind, _, name = row.subject.partition(":")
         again = state.target_row(TargetId(name)) if kind == "target" else state.pool_row(PoolId(name))
         assert again.fold == FOLD_VERSION
-        for field in ("cooldown", "health", "ttft", "speed", "length", "prices", "windows"):
+        for field in ("cooldown", "health", "ttft", "speed", "length", "prices"):
             assert getattr(again, field) == getattr(row, field)
+        for window, stored in zip(again.windows, row.windows, strict=True):
+            stored.use, stored.demand = upcast(stored.use), upcast(stored.demand)
+            assert window == stored
     more = [
         Signal(record.partition, envelope, codec.decode_data(envelope))
         for record in records(200, pools=4, seed=3)

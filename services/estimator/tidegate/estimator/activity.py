@@ -40,7 +40,7 @@ PRIOR: tuple[float, ...] = (
 )
 
 _PRIOR = np.array(PRIOR)
-_FORGET = 0.997
+_FORGET = 0.99
 _LOG_FORGET = float(np.log(_FORGET))
 _PROFILE_HOURS = 20.0
 _SHRINK_HOURS = 4.0 / 3.0

@@ -1,20 +1,25 @@
 """Will a quota window run dry before its reset, when, and how much demand is left?
 
 Consumption never decreases inside a window, so first passage is terminal exceedance: the chain and the level are
-rolled forward over the remaining bins on fixed draws, and the draws that pass the remaining quota are counted.
+rolled forward over the remaining bins on fixed draws, and the draws that pass the remaining quota are counted and
+read through the record of the series' own forecasts.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from tidegate.estimator import calibration
 from tidegate.estimator.columns import BoolArray, FloatArray, IntArray
-from tidegate.estimator.consumption import BIN_MS, LEVEL_BIN, OPEN_UNITS, Consumption
+from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS
-from tidegate.estimator.paths import roll
+from tidegate.estimator.paths import Paths, passage_s, roll
+from tidegate.estimator.series_fields import BIN_MS, LEVEL_BIN, OPEN_UNITS, RECORD
 
 _CHUNK = 256
 """Windows forecast at a time: keeps the draws in cache. Does not change a result."""
+_ANOTHER = 11
+"""Draws of outside use are taken this many places on, so that they do not move with our own."""
 
 
 class Forecast(NamedTuple):
@@ -33,48 +38,95 @@ class Forecast(NamedTuple):
     demand_var: FloatArray
     demand: FloatArray
     """Equally likely values of the remaining consumption until the reset, ascending, shape (DRAWS, n)."""
+    coverage_80: FloatArray
+    coverage_90: FloatArray
+    settled: FloatArray
+    """Share of past forecasts that the corrected intervals held, and how many count (old ones fade)."""
+    passage_s: FloatArray
+    """Exhaustion time of each draw, not corrected, inf for none before the reset, (DRAWS, n): see `joint`."""
 
 
 def forecast(
-    series: Consumption, idx: IntArray, now_ns: int, resets_at_ns: IntArray, remaining: FloatArray
+    series: Consumption,
+    idx: IntArray,
+    now_ns: int,
+    resets_at_ns: IntArray,
+    remaining: FloatArray,
+    outside: tuple[Consumption, IntArray] | None = None,
 ) -> Forecast:
-    """Forecast the windows `idx` at `now_ns`. `remaining` quota in units; a series never seen is unknown (NaN)."""
+    """Forecast the windows `idx` at `now_ns`; a series never seen is unknown (NaN).
+
+    `remaining` is the quota left in units, shape (n,), or (DRAWS, n) where it is not known exactly. `outside` names
+    the series of what others use of the same quota, in the same unit and bin width: it is added.
+    """
     parts: list[Forecast] = []
     for begin in range(0, max(idx.size, 1), _CHUNK):
         cut = slice(begin, begin + _CHUNK)
         block = series.closed_at(idx[cut], now_ns)
-        parts.append(_forecast(block, now_ns, resets_at_ns[cut], remaining[cut]))
+        horizon_ms = np.maximum((resets_at_ns[cut] - now_ns) / 1e6, 0.0)
+        paths = roll(block, now_ns / 1e6, horizon_ms)
+        if outside is not None:
+            others, places = outside
+            theirs = roll(others.closed_at(places[cut], now_ns), now_ns / 1e6, horizon_ms)
+            paths = _added(paths, theirs)
+        parts.append(_forecast(block, paths, horizon_ms, remaining[..., cut]))
     return Forecast(*(np.concatenate(field, axis=-1) for field in zip(*parts, strict=True)))
 
 
-def _forecast(block: FloatArray, now_ns: int, resets_at_ns: IntArray, remaining: FloatArray) -> Forecast:
-    horizon_ms = np.maximum((resets_at_ns - now_ns) / 1e6, 0.0)
+def will_exhaust(p_exhaust: FloatArray, cost_false: float, cost_miss: float) -> BoolArray:
+    """Act as if the quota runs dry? Where P ≥ C_false / (C_false + C_miss), the cost-loss rule; not where unknown.
+
+    Raises ValueError unless both costs are ≥ 0 and one is > 0.
+    """
+    if not (cost_false >= 0 and cost_miss >= 0 and cost_false + cost_miss > 0):
+        raise ValueError(
+            f"costs of a false alarm ({cost_false}) and of a miss ({cost_miss}) must be ≥ 0, not both 0"
+        )
+    act: BoolArray = p_exhaust >= cost_false / (cost_false + cost_miss)
+    return act
+
+
+def _added(ours: Paths, theirs: Paths) -> Paths:
+    return ours._replace(units=ours.units + np.roll(theirs.units, _ANOTHER, axis=1))
+
+
+def _forecast(block: FloatArray, paths: Paths, horizon_ms: FloatArray, remaining: FloatArray) -> Forecast:
     seen = (block[BIN_MS] > 0) & ((block[LEVEL_BIN] >= 0) | (block[OPEN_UNITS] > 0))
-    demand, passage_s = roll(block, now_ns / 1e6, horizon_ms, remaining)
-    passes = np.isfinite(passage_s)
-    count = np.count_nonzero(passes, axis=0).astype(np.float64)
-    # A draw is worth 1/32; half a draw of doubt at either end keeps a probability from being exactly 0 or 1.
-    p = (count + 0.25) / (DRAWS + 0.5)
-    mean_s, var_s2 = _moments(np.where(passes, passage_s, 0.0), passes)
-    everyone = np.ones(demand.shape, dtype=np.bool_)
-    demand_mean, demand_var = _moments(demand, everyone)
-    passage_s = np.sort(passage_s, axis=0)
-    dry = remaining <= 0
+    record, total = block[RECORD], paths.total()
+    passage = passage_s(paths, remaining)
+    passes = np.isfinite(passage)
+    dry = np.all(np.broadcast_to(remaining, total.shape) <= 0, axis=0)
+    p = calibration.chance(record, np.sort(total - remaining, axis=0))
+    p = np.where(dry, 1.0, np.where(horizon_ms > 0, p, 0.0))
+    mean_s, var_s2 = _moments(np.where(passes, passage, 0.0), passes)
+    demand = calibration.corrected(record, np.sort(total, axis=0))
+    demand_mean, demand_var = _moments(demand, np.ones(demand.shape, dtype=np.bool_))
+    in_order = np.sort(passage, axis=0)
+    count = np.count_nonzero(passes, axis=0)
+    covered_80, covered_90, settled = calibration.coverage(record)
     return Forecast(
-        p_exhaust=np.where(seen, np.where(dry, 1.0, p), np.nan),
+        p_exhaust=np.where(seen, p, np.nan),
         exhaust_mean_s=np.where(seen, mean_s, np.nan),
         exhaust_var_s2=np.where(seen, var_s2, np.nan),
-        exhaust_p10_s=_quantile(passage_s, seen, DRAWS // 10),
-        exhaust_p50_s=_quantile(passage_s, seen, DRAWS // 2),
-        exhaust_p90_s=_quantile(passage_s, seen, (9 * DRAWS) // 10),
+        exhaust_p10_s=np.where(seen, _quantile(in_order, count, p, 0.1), np.nan),
+        exhaust_p50_s=np.where(seen, _quantile(in_order, count, p, 0.5), np.nan),
+        exhaust_p90_s=np.where(seen, _quantile(in_order, count, p, 0.9), np.nan),
         demand_mean=np.where(seen, demand_mean, np.nan),
         demand_var=np.where(seen, demand_var, np.nan),
-        demand=np.where(seen, np.sort(demand, axis=0), np.nan),
+        demand=np.where(seen, demand, np.nan),
+        coverage_80=np.where(seen, covered_80, np.nan),
+        coverage_90=np.where(seen, covered_90, np.nan),
+        settled=np.where(seen, settled, np.nan),
+        passage_s=np.where(seen, passage, np.nan),
     )
 
 
-def _quantile(passage_s: FloatArray, seen: BoolArray, place: int) -> FloatArray:
-    return np.where(seen & np.isfinite(passage_s[place]), passage_s[place], np.nan)
+def _quantile(ascending_s: FloatArray, count: IntArray, p: FloatArray, share: float) -> FloatArray:
+    """Time by which a `share` of all futures has run dry: the draws that do are given the corrected chance p."""
+    place = np.floor(share / np.maximum(p, share) * count).astype(np.int64)
+    place = np.minimum(place, np.maximum(count - 1, 0))
+    found = ascending_s[place, np.arange(count.size)]
+    return np.where((p >= share) & (count > 0), found, np.nan)
 
 
 def _moments(values: FloatArray, counted: BoolArray) -> tuple[FloatArray, FloatArray]:

@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tidegate.estimator.batch import Batch
-from tidegate.estimator.consumption import BINS_PER_WINDOW
+from tidegate.estimator.series_fields import BINS_PER_WINDOW
 from tidegate.estimator.state import CLASSES, UNLISTED, Cooldown, State, indexes
 from tidegate.events import causes
 from tidegate.events.decision import WindowUse

@@ -1,60 +1,87 @@
-"""Rolls the consumption model forward to a reset on the fixed draws. Arrays are (DRAWS, windows)."""
+"""Rolls the consumption model forward on the fixed draws: what is used in each bin to come. Arrays (DRAWS, windows).
+
+Draw k of one series and draw k of another belong to the same thought of the future: limits on one series are
+judged on the same paths, whatever their ends.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.estimator import activity, level
+from tidegate.estimator import activity, bank
 from tidegate.estimator.columns import BoolArray, FloatArray
-from tidegate.estimator.consumption import BIN_MS, CHAIN, LEVEL, LEVEL_BIN, OPEN_UNITS
 from tidegate.estimator.day_profile import knot_at
 from tidegate.estimator.draws import (
     ACTIVE_UNIFORMS,
     DRAWS,
     DRIFT_NORMALS,
     MAX_STEPS,
+    MEMBER_UNIFORMS,
     NOISE_NORMALS,
     SERIES_NORMALS,
 )
+from tidegate.estimator.series_fields import BIN_MS, CHAIN, LEVEL, LEVEL_BIN, OPEN_UNITS
 
 _MAX_LOG = 60.0
 _NOISE_SHARE = 0.75
 """Standard deviation of a bin's own noise in forecasts, in learned ones: the learned scale also holds bursts and
 level errors that the draws already carry. Measured: with 1, mid-range probabilities came out 0.1 too high."""
-_PHI = float(np.exp(-1.0 / level.REVERSION_BINS))
-_DRIFT_SD = float(np.sqrt(level.FAST_VAR * (1.0 - _PHI * _PHI)))
+_PHI: FloatArray = np.exp(-1.0 / bank.REVERSION_BINS)[:, 0]
+_DRIFT_SD: FloatArray = np.sqrt(bank.FAST_VAR[:, 0] * (1.0 - _PHI * _PHI))
 
 
-def roll(
-    block: FloatArray, now_ms: float, horizon_ms: FloatArray, remaining: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Consumption in (now, now + horizon] and seconds until it passes `remaining` (inf when it does not).
+class Paths(NamedTuple):
+    """Use per step of each draw. Steps are the bins from now on; the first and the last may be parts of a bin."""
 
-    `block` holds Consumption columns closed at `now_ms`. A horizon over 32 bins is cut there.
-    """
+    units: FloatArray
+    """(steps, DRAWS, n)"""
+    from_s: FloatArray
+    to_s: FloatArray
+    """Begin and end of each step in seconds from now, (steps, n)."""
+
+    def total(self) -> FloatArray:
+        """What each draw uses in all, (DRAWS, n), added in step order."""
+        found = np.zeros(self.units.shape[1:])
+        for units in self.units:
+            found = found + units
+        return found
+
+
+def roll(block: FloatArray, now_ms: float | FloatArray, horizon_ms: FloatArray) -> Paths:
+    """Consumption in (now, now + horizon] of columns closed at `now_ms`. A horizon over 32 bins is cut there."""
     width = np.maximum(block[BIN_MS], 1.0)
     first_bin = np.floor(now_ms / width)
     end_ms = np.minimum(now_ms + horizon_ms, (first_bin + MAX_STEPS) * width)
     state = _level_at(block, first_bin, width)
     factor = activity.time_of_day_factor(block[CHAIN])
     mind = _Mind(block, state)
-    total = np.zeros((DRAWS, width.size))
-    passage_s = np.where(remaining <= 0, 0.0, np.full(total.shape, np.inf))
     everyone = np.arange(width.size)
-    steps = int(np.max(np.ceil(end_ms / width) - first_bin, initial=0.0))
-    for j in range(min(steps, MAX_STEPS)):
+    steps = min(int(np.max(np.ceil(end_ms / width) - first_bin, initial=0.0)), MAX_STEPS)
+    units = np.zeros((steps, DRAWS, width.size))
+    from_s, to_s = np.zeros((steps, width.size)), np.zeros((steps, width.size))
+    for j in range(steps):
         from_ms = np.maximum((first_bin + j) * width, now_ms)
         to_ms = np.maximum(np.minimum((first_bin + j + 1.0) * width, end_ms), from_ms)
         share = (to_ms - from_ms) / width
         centre_ms = (first_bin + j + 0.5) * width
         active = mind.next_activity(j, factor[knot_at(centre_ms), everyone], share)
-        shape, shape_var = level.shape_at(state, centre_ms)
-        amount = np.where(active, mind.next_amount(j, shape, shape_var) * share, 0.0)
-        after = total + amount
-        passes = np.isinf(passage_s) & (after >= remaining)
-        inside = (remaining - total) / np.where(amount > 0, amount, 1.0)
-        when_s = (from_ms - now_ms + (to_ms - from_ms) * inside) / 1e3
-        passage_s = np.where(passes, when_s, passage_s)
+        shape, shape_var = bank.shape_at(state, centre_ms)
+        units[j] = np.where(active, mind.next_amount(j, shape, shape_var) * share, 0.0)
+        from_s[j], to_s[j] = (from_ms - now_ms) / 1e3, (to_ms - now_ms) / 1e3
+    return Paths(units, from_s, to_s)
+
+
+def passage_s(paths: Paths, remaining: FloatArray) -> FloatArray:
+    """Seconds until each draw has used `remaining` (n,) or (DRAWS, n); inf when it does not within the paths."""
+    total = np.zeros(paths.units.shape[1:])
+    when = np.where(remaining <= 0, 0.0, np.full(total.shape, np.inf))
+    for units, from_s, to_s in zip(*paths, strict=True):
+        after = total + units
+        passes = np.isinf(when) & (after >= remaining) & (units > 0)
+        inside = (remaining - total) / np.where(units > 0, units, 1.0)
+        when = np.where(passes, from_s + (to_s - from_s) * inside, when)
         total = after
-    return total, passage_s
+    return when
 
 
 class _Mind:
@@ -62,12 +89,7 @@ class _Mind:
 
     def __init__(self, block: FloatArray, state: FloatArray) -> None:
         z_slow, z_fast, z_shape, z_start, z_stop = SERIES_NORMALS[:, :, None]
-        self._sd = np.sqrt(state[level.SCALE])
-        root00 = np.sqrt(state[level.P00])
-        root10 = state[level.P01] / root00
-        root11 = np.sqrt(np.maximum(state[level.P11] - root10 * root10, 0.0))
-        self._slow = state[level.SLOW] + self._sd * root00 * z_slow
-        self._fast = state[level.FAST] + self._sd * (root10 * z_slow + root11 * z_fast)
+        self._begin_level(state, z_slow, z_fast)
         self._z_shape = z_shape
         chain = block[CHAIN]
         self._starts = [
@@ -78,6 +100,23 @@ class _Mind:
         self._open = block[OPEN_UNITS] > 0
         self._active = np.broadcast_to(chain[activity.ACTIVE] > 0, self._slow.shape)
         self._age = np.broadcast_to(chain[activity.AGE], self._slow.shape)
+
+    def _begin_level(self, state: FloatArray, z_slow: FloatArray, z_fast: FloatArray) -> None:
+        """Each draw takes a member of the bank by its weight, and a level from that member's belief."""
+        share = bank.weights(state)
+        bound, member = share[0], np.zeros((DRAWS, share.shape[1]), dtype=np.int64)
+        for k in range(1, bank.MEMBERS):
+            member += MEMBER_UNIFORMS[:, None] >= bound
+            bound = bound + share[k]
+        who = np.arange(share.shape[1])
+        root00 = np.sqrt(state[bank.P00])
+        root10 = state[bank.P01] / root00
+        root11 = np.sqrt(np.maximum(state[bank.P11] - root10 * root10, 0.0))
+        self._sd = np.sqrt(state[bank.SCALE])[member, who]
+        self._slow = state[bank.SLOW][member, who] + self._sd * root00[member, who] * z_slow
+        away = root10[member, who] * z_slow + root11[member, who] * z_fast
+        self._fast = state[bank.FAST][member, who] + self._sd * away
+        self._phi, self._drift = _PHI[member], _DRIFT_SD[member] * self._sd
 
     def next_activity(self, j: int, factor: FloatArray, share: FloatArray) -> BoolArray:
         start = self._starts[-1]
@@ -95,7 +134,7 @@ class _Mind:
     def next_amount(self, j: int, shape: FloatArray, shape_var: FloatArray) -> FloatArray:
         """Units of an active full bin."""
         if j > 0:
-            self._fast = _PHI * self._fast + _DRIFT_SD * self._sd * DRIFT_NORMALS[j][:, None]
+            self._fast = self._phi * self._fast + self._drift * DRIFT_NORMALS[j][:, None]
         noise: FloatArray = _NOISE_SHARE * NOISE_NORMALS[j][:, None] + np.sqrt(shape_var) * self._z_shape
         log_units: FloatArray = self._slow + self._fast + shape + self._sd * noise
         return np.exp(np.minimum(log_units, _MAX_LOG))
@@ -105,9 +144,9 @@ def _level_at(block: FloatArray, first_bin: FloatArray, width: FloatArray) -> Fl
     """The level predicted to the first bin; before any closed bin, the open one is all there is to go by."""
     state = block[LEVEL].copy()
     bins = np.where(block[LEVEL_BIN] < 0, 0.0, np.maximum(first_bin - block[LEVEL_BIN], 0.0))
-    level.predict(state, bins, bins * width)
+    bank.predict(state, bins, bins * width)
     guess = np.log(np.maximum(block[OPEN_UNITS], 1.0))
-    state[level.SLOW] = np.where(state[level.UPDATES] == 0, guess, state[level.SLOW])
+    state[bank.SLOW] = np.where(state[bank.UPDATES] == 0, guess, state[bank.SLOW])
     return state
 
 

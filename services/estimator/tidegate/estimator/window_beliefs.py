@@ -8,8 +8,8 @@ import numpy as np
 
 from tidegate.estimator import activity, uvi
 from tidegate.estimator.columns import FloatArray, IntArray
-from tidegate.estimator.consumption import CHAIN
 from tidegate.estimator.exhaustion import Forecast, forecast
+from tidegate.estimator.series_fields import CHAIN
 from tidegate.estimator.shadow_price import (
     EVIDENCE,
     bid_price,
