@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
-CHAT, MESSAGES, RESPONSES = "openai", "anthropic", "openai-responses"
-WIRES = (CHAT, MESSAGES, RESPONSES)
+Wire = Literal["openai", "anthropic", "openai-responses"]
+CHAT: Wire = "openai"
+MESSAGES: Wire = "anthropic"
+RESPONSES: Wire = "openai-responses"
+WIRES: tuple[Wire, ...] = (CHAT, MESSAGES, RESPONSES)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from tidegate.events.money import Tokens
 from tidegate.gateway.dialects import chat_reasoning, stops, usage_shape
 from tidegate.gateway.dialects.blocks import Answer, AnswerBlock, Refusal, Text, Thinking, ToolCall
 from tidegate.gateway.dialects.fields import Fields, answer_fields
-from tidegate.gateway.usage import from_answer
 
 
-def read(body: dict[str, Any], fallback_id: str) -> Answer:
+def read(body: dict[str, Any], tokens: Tokens, fallback_id: str) -> Answer:
     """The first choice. Raises AnswerMalformed."""
     top = answer_fields(body, "")
     choice = next(top.each("choices"), None)
@@ -27,7 +27,7 @@ def read(body: dict[str, Any], fallback_id: str) -> Answer:
         created_s=_seconds(top.number("created")),
         blocks=tuple(blocks),
         stop=stops.settled_for(stops.FROM_CHAT.get(choice.text("finish_reason") or "", "end"), blocks),
-        tokens=from_answer("openai", body),
+        tokens=tokens,
     )
 
 

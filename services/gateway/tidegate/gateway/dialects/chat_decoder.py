@@ -59,7 +59,7 @@ class ChatDecoder:
         if data.get("error"):
             return Verdict.ERROR
         self._begin(chunk)
-        self._usage.observe(data.get("usage"))
+        self._usage.observe(data.get("usage"), data.get("service_tier"))
         for choice in chunk.each("choices"):
             if choice.integer("index"):
                 continue

@@ -40,6 +40,9 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
     }
     if request.sampling.top_k is not None:
         notes.drop("top_k")
+    has_marks = request.cache is not None or any(tool.cache is not None for tool in request.tools)
+    if has_marks and not quirks.cache_control:
+        notes.drop("cache_control")
     return body | {name: value for name, value in fields.items() if value is not None}
 
 

@@ -39,7 +39,7 @@ def nearest(effort: Effort, accepted: Sequence[Effort]) -> Effort:
 
 def from_budget(budget_tokens: int) -> Effort:
     """The largest effort whose budget is not above `budget_tokens`."""
-    fitting = [effort for effort, budget in BUDGET_TOKENS.items() if budget <= budget_tokens]
+    fitting: list[Effort] = [effort for effort, budget in BUDGET_TOKENS.items() if budget <= budget_tokens]
     return fitting[-1] if fitting else "minimal"
 
 

@@ -9,6 +9,7 @@ from tidegate.events.money import Tokens
 from tidegate.gateway.dialects.arguments import as_custom
 from tidegate.gateway.dialects.blocks import Answer, AnswerBlock, Stop, Thinking, ToolCall
 from tidegate.gateway.dialects.sink import BlockSink, Head
+from tidegate.gateway.usage_rules import UsageRules
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,7 +17,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     `created_s` (Unix seconds), `answer_id` and `model` are used where the upstream gives none. `tool_names` maps
     upstream tool names back to the client's; `custom_tools` are the client's tools that were sent as functions
-    and take free text. `echo` holds fields the client's dialect repeats in its answers.
+    and take free text. `echo` holds fields the client's dialect repeats in its answers. `usage_rules`: which usage
+    fields this vendor reports; None = what its dialect has.
     """
 
     model: str = ""
@@ -26,6 +28,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     tool_names: Mapping[str, str] = {}
     custom_tools: frozenset[str] = frozenset()
     echo: Mapping[str, Any] = {}
+    usage_rules: UsageRules | None = None
 
 
 def restored(answer: Answer, context: Context) -> Answer:

@@ -78,7 +78,7 @@ def _is_assistant(item: Any, client: Wire) -> bool:
     if not isinstance(item, dict):
         return False
     kind = item.get("type")
-    if client != "openai-responses" or kind in {None, "message"}:
+    if client != "openai-responses" or kind is None or kind == "message":
         return item.get("role") == "assistant"
     return isinstance(kind, str) and not kind.endswith("_output")
 
@@ -96,7 +96,7 @@ def _clean_messages(message: _Json, notes: Notes) -> list[_Json]:
 
 
 def _is_thinking(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") in {"thinking", "redacted_thinking"}
+    return isinstance(block, dict) and block.get("type") in ("thinking", "redacted_thinking")
 
 
 def _clean_chat(message: _Json, notes: Notes) -> list[_Json]:

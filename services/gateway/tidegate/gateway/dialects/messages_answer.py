@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidegate.events.money import Tokens
 from tidegate.gateway.dialects import seals, stops, usage_shape
 from tidegate.gateway.dialects.arguments import to_object
 from tidegate.gateway.dialects.blocks import (
@@ -16,10 +17,9 @@ from tidegate.gateway.dialects.blocks import (
 )
 from tidegate.gateway.dialects.fields import Fields, answer_fields
 from tidegate.gateway.dialects.json_text import compact
-from tidegate.gateway.usage import from_answer
 
 
-def read(body: dict[str, Any]) -> Answer:
+def read(body: dict[str, Any], tokens: Tokens) -> Answer:
     """Raises AnswerMalformed. Blocks of the provider's own tools are left out."""
     top = answer_fields(body, "")
     if not isinstance(body.get("content"), list):
@@ -32,7 +32,7 @@ def read(body: dict[str, Any]) -> Answer:
         blocks=tuple(blocks),
         stop=stops.settled_for(stops.FROM_MESSAGES.get(top.text("stop_reason") or "", "end"), blocks),
         stop_sequence=top.text("stop_sequence"),
-        tokens=from_answer("anthropic", body),
+        tokens=tokens,
     )
 
 

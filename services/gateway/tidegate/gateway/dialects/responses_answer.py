@@ -18,7 +18,6 @@ from tidegate.gateway.dialects.blocks import (
 from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields, answer_fields
 from tidegate.gateway.dialects.names import split_namespace
-from tidegate.gateway.usage import from_answer
 
 _UNSAID: dict[str, Any] = {
     "instructions": None,
@@ -39,7 +38,7 @@ _UNSAID: dict[str, Any] = {
 ECHOED = tuple(_UNSAID)
 
 
-def read(body: dict[str, Any]) -> Answer:
+def read(body: dict[str, Any], tokens: Tokens) -> Answer:
     """Raises AnswerMalformed."""
     top = answer_fields(body, "")
     if not isinstance(body.get("output"), list):
@@ -55,7 +54,7 @@ def read(body: dict[str, Any]) -> Answer:
         created_s=None if created is None else int(created),
         blocks=tuple(blocks),
         stop=stops.settled_for(stop_of(top), blocks),
-        tokens=from_answer("openai", body),
+        tokens=tokens,
     )
 
 

@@ -44,7 +44,7 @@ class ResponsesDecoder:
         if (response := event.inner("response")) is not None:
             self._begin(response)
             if kind in {"response.completed", "response.incomplete"}:
-                self._usage.observe(response.raw("usage"))
+                self._usage.observe(response.raw("usage"), response.raw("service_tier"))
                 self._stop = responses_answer.stop_of(response)
                 self._fill(response)
                 return Verdict.TERMINAL

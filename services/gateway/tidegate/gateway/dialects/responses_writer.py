@@ -48,7 +48,8 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
     for name in _UNSAID:
         if getattr(request.sampling, name) is not None:
             notes.drop(name)
-    if any(map(has_mark, request.system)) or any(tool.cache is not None for tool in request.tools):
+    has_marks = any(map(has_mark, request.system)) or any(tool.cache is not None for tool in request.tools)
+    if has_marks or request.cache is not None:
         notes.drop("cache_control")
     return body | {name: value for name, value in fields.items() if value is not None}
 

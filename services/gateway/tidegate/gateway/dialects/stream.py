@@ -46,8 +46,8 @@ class StreamTranslator:
     """Takes whole SSE units. What it returns is `phases.Step`: nothing is forwarded before the first content."""
 
     def __init__(self, upstream: Wire, client: Wire, context: Context, quirks: Quirks = PLAIN) -> None:
-        self._upstream = upstream
-        self._usage = UsageTally("anthropic" if upstream == "anthropic" else "openai")
+        self._upstream: Wire = upstream
+        self._usage = UsageTally("anthropic" if upstream == "anthropic" else "openai", context.usage_rules)
         self._encoder = encoder_for(client, context)
         self._sink = Restoring(self._encoder, context)
         self._decoder = decoder_for(upstream, self._sink, self._usage, context)

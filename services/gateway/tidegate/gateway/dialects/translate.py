@@ -27,6 +27,9 @@ from tidegate.gateway.dialects.history import NOBODY, Turns
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.errors import Code, GatewayError
+from tidegate.gateway.usage import from_answer
+from tidegate.gateway.usage_rules import UsageRules
+from tidegate.gateway.usage_rules import Wire as UsageWire
 
 _READERS: dict[Wire, Callable[[dict[str, Any], Notes], Request]] = {
     "openai": chat_reader.read,
@@ -55,12 +58,13 @@ def request(
     turns: Turns = NOBODY,
     created_s: int = 0,
     answer_id: str = "",
+    usage_rules: UsageRules | None = None,
 ) -> Translated:
     """`body`: the client's parsed JSON object, not changed. `model`: the upstream's name of the model.
 
     Also for a client and an upstream of the same dialect: every field passes then, and only the target's quirks
     and the history's origin are applied. `created_s` (Unix seconds) and `answer_id` are for answers that lack
-    them. Raises RequestRefused, whose text is safe to show.
+    them. `usage_rules`: see Context. Raises RequestRefused, whose text is safe to show.
     """
     notes = Notes()
     names = ToolNames(_WRITERS[upstream].MAX_NAME_CHARACTERS)
@@ -86,6 +90,7 @@ def request(
         tool_names=names.back,
         custom_tools=custom,
         echo=_echo(client, body),
+        usage_rules=usage_rules,
     )
     return Translated(_dumps(written), notes.names(), context)
 
@@ -124,17 +129,21 @@ def answer(client: Wire, upstream: Wire, body: bytes, context: Context) -> bytes
     if not isinstance(parsed, dict):
         raise AnswerMalformed("the answer is not a JSON object")
     try:
-        whole = restored(read_answer(upstream, parsed, context.answer_id), context)
+        whole = restored(read_answer(upstream, parsed, context), context)
         return orjson.dumps(write_answer(client, whole, context))
     except orjson.JSONEncodeError as error:
         raise AnswerMalformed("the answer is nested too deep") from error
 
 
-def read_answer(upstream: Wire, body: dict[str, Any], fallback_id: str = "") -> Answer:
+def read_answer(upstream: Wire, body: dict[str, Any], context: Context) -> Answer:
     """A whole answer in no dialect. Raises AnswerMalformed."""
+    usage_wire: UsageWire = "anthropic" if upstream == "anthropic" else "openai"
+    tokens = from_answer(usage_wire, body, context.usage_rules)
     if upstream == "openai":
-        return chat_answer.read(body, fallback_id)
-    return messages_answer.read(body) if upstream == "anthropic" else responses_answer.read(body)
+        return chat_answer.read(body, tokens, context.answer_id)
+    return (
+        messages_answer.read(body, tokens) if upstream == "anthropic" else responses_answer.read(body, tokens)
+    )
 
 
 def write_answer(client: Wire, whole: Answer, context: Context) -> dict[str, Any]:
