@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aiokafka.client import AIOKafkaClient, CoordinationType
+from aiokafka.structs import TopicPartition
 
 from support.audit import audit
 from support.fleet import Fleet, kafka_table, until
@@ -14,7 +16,9 @@ from support.kafka_log import kafka_event_log, kafka_settings
 from support.kafka_providers import Broker
 from support.traffic import Traffic
 from tidegate.events import codec
-from tidegate.events.topics import SNAPSHOTS
+from tidegate.events.log.kafka_settings import KafkaSettings
+from tidegate.events.partition import PARTITIONS
+from tidegate.events.topics import SNAPSHOTS, TOPICS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.slow]
 ROLES = ("gateway", "log", "estimator", "projector")
@@ -44,6 +48,25 @@ async def snapshots_resume(fleet: Fleet, since_ns: int) -> None:
 async def check_all_run(fleet: Fleet) -> None:
     for role in ROLES:
         assert fleet.is_running(role), fleet.processes[role].failure("ended during the outage")
+
+
+async def held_by(settings: KafkaSettings, node: int) -> tuple[set[tuple[str, int]], set[str]]:
+    """Partitions of the log that a node leads, and transactional ids of the estimator that it coordinates."""
+    client = AIOKafkaClient(bootstrap_servers=settings.bootstrap)
+    await client.bootstrap()
+    try:
+        await client.set_topics([settings.prefix + topic.name for topic in TOPICS])
+        led = {
+            (where.topic, where.partition)
+            for topic in TOPICS
+            for where in (TopicPartition(settings.prefix + topic.name, p) for p in range(topic.partitions))
+            if client.cluster.leader_for_partition(where) == node
+        }
+        ids = [f"{settings.prefix}estimator-{partition}" for partition in range(PARTITIONS)]
+        found = [await client.coordinator_lookup(CoordinationType.TRANSACTION, each) for each in ids]
+        return led, {each for each, coordinator in zip(ids, found, strict=True) if coordinator == node}
+    finally:
+        await client.close()
 
 
 @pytest.mark.parametrize(
@@ -91,15 +114,19 @@ async def test_each_of_three_brokers_is_killed_and_nothing_is_lost_or_doubled(
     async with kafka_event_log(broker, settings), Fleet(tmp_path, log=kafka_table(settings)) as fleet:
         await fleet.start(*ROLES)
         async with Traffic(fleet.url, clients=3) as traffic:
-            # Each leads some partitions and coordinates some transactions: all of them, one after another.
+            struck: set[str] = set()
             for node in cluster.node_ids:
                 await traffic.more(20, f"before node {node} is killed")
+                led, coordinated = await held_by(settings, node)
+                assert led, f"node {node} leads no partition"
+                struck |= coordinated
                 await asyncio.to_thread(cluster.kill, node)
                 await traffic.more(60, f"without node {node}")
                 lost_ns = fleet.machine.clock.wall_ns()
                 await snapshots_resume(fleet, lost_ns)  # two of three are enough
                 await asyncio.to_thread(cluster.restart, node)
             await traffic.more(20, "after the last kill")
+        assert struck, "no kill met the coordinator of a transaction"
         await check_all_run(fleet)
         assert traffic.of("unknown") == []
         await audit(fleet, traffic, [], {})

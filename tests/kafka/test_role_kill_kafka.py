@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from support.fleet import Fleet, kafka_table
+from support.fleet import ROLES, Fleet, kafka_table
 from support.kafka_log import kafka_event_log, kafka_settings
 from support.kafka_providers import Broker
 from support.kills import kill_under_load
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.slow]
-ROLES = ("gateway", "log", "estimator", "projector")
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_names_may_look_like_model_names_and_proxies_have_their_secret_beside_th
     assert found == {"env:A_KEY": "key-key-key", "env:PROXY": "bob:hunter2pw"}
 
 
-@pytest.mark.parametrize("text", ["", "  \n\n"])
+@pytest.mark.parametrize("text", ["", "  \n\n", "# [gateway]\n"])
 def test_an_empty_file_is_named_as_such(text: str) -> None:
     assert "is empty" in mistakes_of(text)[0]
 

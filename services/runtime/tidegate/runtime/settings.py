@@ -64,12 +64,12 @@ def find_config(given: Path | None, env: Mapping[str, str], cwd: Path, home: Pat
 
 def parse_settings(text: str, name: str = FILE_NAME) -> Settings:
     """Settings of a TOML text. Raises ConfigInvalid with every mistake by name and line."""
-    if not text.strip():
-        raise ConfigInvalid([f"{name} is empty: see `tidegate config schema` for what may stand in it"])
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigInvalid([f"{name}: not valid TOML: {error}"]) from error
+    if not plain:
+        raise ConfigInvalid([f"{name} is empty: see `tidegate config schema` for what may stand in it"])
     mistakes: list[Mistake] = []
     settings = build(plain, Settings, (), mistakes)
     if settings is not BAD and not mistakes:

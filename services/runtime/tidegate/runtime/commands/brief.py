@@ -78,7 +78,7 @@ def _rejected(decision: DecisionMade, each: dict[str, Any]) -> str:
 
 def _read(decision: DecisionMade, facts: dict[str, Any]) -> list[str]:
     versions = [
-        f"{target} {'-' if read['target'] is None else read['target']}"
+        f"snapshot {target} {'-' if read['target'] is None else read['target']}"
         for target, read in facts["snapshots"].items()
     ]
     config = decision.config.removeprefix("sha256:")[:12]

@@ -174,12 +174,10 @@ def _proof(console: Console, found: Figures) -> None:
         f"{count} {basis}" for basis, count in sorted(found.by_basis.items(), key=lambda each: -each[1])
     )
     console.print(
-        f"\n{found.attempts} attempts, {found.settlements} settlements ({bases}), {found.unsettled} unsettled;"
-        f" {found.corrections} corrected",
+        f"\n{found.attempts} attempts, {found.settlements} settlements ({bases})\n"
+        f"{found.unsettled} unsettled, {found.corrections} corrected\n"
+        f"{found.replay_identical} of {found.replay_total} decisions replay bit by bit",
         highlight=False,
-    )
-    console.print(
-        f"{found.replay_identical} of {found.replay_total} decisions replay bit by bit", highlight=False
     )
     for finding in found.findings:
         console.print(f"INCONSISTENT: {finding}", style="bold red", highlight=False, markup=False)
