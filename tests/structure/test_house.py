@@ -52,6 +52,8 @@ PURE = {
     },
     "estimator": {
         "fold",
+        "cache",
+        "output_length",
         "price_filter",
         "rate_filter",
         "health",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from tidegate.estimator import cache, output_length
 from tidegate.estimator.batch import Batch
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
 from tidegate.estimator.state import CLASSES, UNLISTED, Cooldown, State, indexes
@@ -91,8 +92,25 @@ class Folding:
             if output >= _MIN_SPEED_TOKENS and data.duration_ns is not None and data.ttft_ns is not None:
                 took_ns = max(data.duration_ns - data.ttft_ns, 0)
             self.batch.outcomes += (target, ts, 0, 0, output, took_ns)
-        if data.basis == "reported" and data.price is not None:
-            self._bill(target, ts, data.tokens, data.price)
+            if output:
+                output_length.observe(self.state.lengths[target], data.route, output)
+        if data.basis == "reported":
+            self._cached(target, data)
+            if data.price is not None:
+                self._bill(target, ts, data.tokens, data.price)
+
+    def _cached(self, target: int, data: UsageSettled) -> None:
+        """Observe what the provider's cache kept, where it reports that."""
+        read, uncached = data.tokens.cache_read, data.tokens.input_uncached
+        if read is None or uncached is None:
+            return
+        prompt = uncached + read + (data.tokens.cache_write_5m or 0) + (data.tokens.cache_write_1h or 0)
+        if prompt <= 0:
+            return
+        numbers = self.state.cache[target]
+        cache.observe_share(numbers, read, prompt)
+        if data.prefix_tokens and data.prefix_age_ns is not None:
+            cache.observe_prefix(numbers, read, min(data.prefix_tokens, prompt), data.prefix_age_ns)
 
     def _target(self, name: TargetId, partition: int) -> int:
         target = self.state.targets.get(name)

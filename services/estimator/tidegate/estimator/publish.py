@@ -3,13 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from tidegate.estimator import cache, output_length
 from tidegate.estimator.columns import IntArray
-from tidegate.estimator.rate_filter import RateBelief
+from tidegate.estimator.rate_filter import LEVEL, SCALE, RateBelief, prompt_feature
 from tidegate.estimator.state import CLASSES, RATES, Cooldown, State, indexes
 from tidegate.estimator.window_beliefs import window_beliefs
 from tidegate.events.config import Routing
-from tidegate.events.snapshots import Belief, Circuit, PoolBelief, TargetBelief
+from tidegate.events.snapshots import Belief, CacheAt, Circuit, LatencyAt, PoolBelief, TargetBelief
 from tidegate.events.types import Cause, PoolId, TargetId
+
+PROMPT_TOKENS = (1_000, 8_000, 32_000, 128_000)
+"""Lengths at which the time to the first token is published."""
 
 
 class Published(NamedTuple):
@@ -44,6 +50,7 @@ def _targets(state: State, now_ns: int, asked: Sequence[TargetId]) -> dict[Targe
     )
     ttfts, speeds, lengths = _known(ttft), _known(speed), _known(length)
     prices = _prices(state, idx, now_ns)
+    by_prompt = _by_prompt(state, idx, now_ns)
     found: dict[TargetId, TargetBelief] = {}
     for k, target in enumerate(asked):
         circuit, until_ns, cause = _circuit(state.target_cooldown[idx[k]], now_ns)
@@ -53,6 +60,10 @@ def _targets(state: State, now_ns: int, asked: Sequence[TargetId]) -> dict[Targe
             ttft_p90_ms=None if ttft.prior[k] else float(ttft.p90[k]),
             output_tokens_per_s=speeds[k],
             output_tokens=lengths[k],
+            output_tokens_by_route=_by_route(state, int(idx[k])),
+            ttft_by_prompt=() if ttft.prior[k] else tuple(at[k] for at in by_prompt),
+            cached_share=_cached_share(state.cache[idx[k]]),
+            cache_by_age=_by_age(state.cache[idx[k]]),
             success=Belief(
                 float(health.success_mean[k]), float(health.success_var[k]), prior=bool(health.prior[k])
             ),
@@ -69,6 +80,40 @@ def _known(rate: RateBelief) -> list[Belief | None]:
         None if rate.prior[k] else Belief(float(rate.mean[k]), float(rate.var[k]))
         for k in range(rate.prior.size)
     ]
+
+
+def _by_prompt(state: State, idx: IntArray, now_ns: int) -> list[list[LatencyAt]]:
+    """Per published length the time to the first token of each target."""
+    series = idx * len(RATES) + RATES.index("ttft")
+    found: list[list[LatencyAt]] = []
+    for tokens in PROMPT_TOKENS:
+        lengths: IntArray = np.full(idx.size, tokens, dtype=np.int64)
+        at = state.rates.belief(series, now_ns, prompt_feature(lengths))
+        found.append([LatencyAt(tokens, float(at.mean[k]), float(at.p90[k])) for k in range(idx.size)])
+    return found
+
+
+def _by_route(state: State, target: int) -> dict[str, Belief]:
+    numbers = state.rates.data[:, target * len(RATES) + RATES.index("length")]
+    level, scale = float(numbers[LEVEL]), float(numbers[SCALE])
+    found: dict[str, Belief] = {}
+    for route, held in state.lengths[target].items():
+        length = output_length.expected(held, level, scale)
+        found[route] = Belief(length.mean, length.var)
+    return found
+
+
+def _cached_share(numbers: list[float]) -> Belief | None:
+    known = cache.share(numbers)
+    return None if known is None else Belief(known.mean, known.var)
+
+
+def _by_age(numbers: list[float]) -> tuple[CacheAt, ...]:
+    """Published once anything was seen of any age."""
+    known = cache.survival(numbers)
+    if all(each.prior for each in known):
+        return ()
+    return tuple([CacheAt(each.to_age_s, Belief(each.mean, each.var, prior=each.prior)) for each in known])
 
 
 def _prices(state: State, idx: IntArray, now_ns: int) -> dict[str, list[Belief | None]]:

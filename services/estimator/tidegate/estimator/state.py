@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
+from tidegate.estimator import cache, output_length
 from tidegate.estimator.columns import IntArray
 from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.health import Health
@@ -61,6 +62,8 @@ class Row(msgspec.Struct, omit_defaults=True):
     length: list[float] = []
     prices: list[list[float]] = []
     windows: list[WindowRow] = []
+    lengths: output_length.Held = {}
+    cache: list[float] = []
     shut: tuple[int, int] | None = None
     """Of a pool without quota left: since when, and until when at the latest."""
 
@@ -68,7 +71,7 @@ class Row(msgspec.Struct, omit_defaults=True):
 def upcast_row(row: Row) -> Row:
     """A row of an older fold version as this version would have it. Raises StateVersionUnknown."""
     if row.fold == 1:
-        # Version 1 knew of quota gone only as the pool's cooldown.
+        # Caches and lengths by route begin anew; version 1 knew of quota gone only as the pool's cooldown.
         if row.cooldown.cause == "quota_exhausted" and row.cooldown.until_ns is not None:
             row.shut = (0, row.cooldown.until_ns)
         row.fold = 2
@@ -103,6 +106,8 @@ class State:
         self.target_cooldown: list[Cooldown] = []
         self.target_version: list[int] = []
         self.list_price: list[list[int]] = []
+        self.lengths: list[output_length.Held] = []
+        self.cache: list[list[float]] = []
         self.pools: dict[PoolId, int] = {}
         self.pool_partition: list[int] = []
         self.pool_cooldown: list[Cooldown] = []
@@ -129,6 +134,8 @@ class State:
             self.target_cooldown.append(Cooldown())
             self.target_version.append(0)
             self.list_price.append([UNLISTED] * len(CLASSES))
+            self.lengths.append({})
+            self.cache.append(cache.fresh())
             self.health.ensure(index + 1)
             self.rates.ensure((index + 1) * len(RATES))
             self.prices.ensure((index + 1) * len(CLASSES))
@@ -177,6 +184,8 @@ class State:
             speed=speed,
             length=length,
             prices=[self.prices.row(first + c) for c in range(len(CLASSES))],
+            lengths=self.lengths[i],
+            cache=self.cache[i],
         )
 
     def pool_row(self, pool: PoolId) -> Row:
@@ -219,6 +228,8 @@ class State:
         self.health.load(i, row.health)
         for place, numbers in enumerate((row.ttft, row.speed, row.length)):
             self.rates.load(i * len(RATES) + place, numbers)
+        self.lengths[i] = output_length.restored(row.lengths)
+        self.cache[i] = cache.restored(row.cache)
         place = PriceFilter.FIELDS.index("list_price")
         for c, numbers in enumerate(row.prices):
             self.prices.load(i * len(CLASSES) + c, numbers)

@@ -31,6 +31,9 @@ class AttemptStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Per-token price this attempt is charged at (zeros in a flat pool); None = unknown."""
     windows: tuple[WindowUse, ...] = ()
     """Reserved units per window of the pool."""
+    prefix_tokens: int | None = None
+    """As in the settlement."""
+    prefix_age_ns: int | None = None
 
 
 class FirstTokenSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -64,6 +67,9 @@ class UsageSettled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Model the provider says it served."""
     evidence: bool = True
     """False: says nothing about the target's health (orphans, client's doing)."""
+    prefix_tokens: int | None = None
+    """Length of the session's last prompt here, which this one may have found in the provider's cache."""
+    prefix_age_ns: int | None = None
 
 
 class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -18,6 +18,21 @@ class Belief(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     prior: bool = False
 
 
+class LatencyAt(msgspec.Struct, frozen=True, gc=False):
+    """Time to the first token of a prompt of that many tokens: expected, and its 90 % point."""
+
+    prompt_tokens: int
+    mean_ms: float
+    p90_ms: float
+
+
+class CacheAt(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Share of a session's prefix that is read from the cache when it is younger than `to_age_s` (None: older)."""
+
+    to_age_s: float | None
+    kept: Belief
+
+
 class TargetBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is believed of one target."""
 
@@ -30,6 +45,14 @@ class TargetBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     ttft_p90_ms: float | None = None
     output_tokens_per_s: Belief | None = None
     output_tokens: Belief | None = None
+    output_tokens_by_route: dict[str, Belief] = {}
+    """Shrunk to `output_tokens` where a route had few answers."""
+    ttft_by_prompt: tuple[LatencyAt, ...] = ()
+    """At a few lengths, ascending."""
+    cached_share: Belief | None = None
+    """Share of a prompt read from the provider's cache, over all requests."""
+    cache_by_age: tuple[CacheAt, ...] = ()
+    """By age of the session's prefix, youngest first."""
     success: Belief | None = None
     error_lower: float | None = None
     circuit: Circuit = "admitting"
