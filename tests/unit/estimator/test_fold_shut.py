@@ -13,8 +13,8 @@ import pytest
 
 from support.signals import records
 from tidegate.estimator import activity
-from tidegate.estimator.consumption import CHAIN
 from tidegate.estimator.fold import Signal, fold
+from tidegate.estimator.series_fields import CHAIN
 from tidegate.estimator.series_upcast import upcast
 from tidegate.estimator.state import FOLD_VERSION, Row, State, StateVersionUnknown, upcast_row
 from tidegate.events import codec
