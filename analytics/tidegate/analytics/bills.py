@@ -18,12 +18,14 @@ class BillLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider's bill. An attempt on one of `targets` that settled before `complete_until_ns` and has no
-    line was not billed; None: the bill may still lack lines, so their absence says nothing."""
+    """A provider's bill. An attempt on one of `targets` that settled from `complete_from_ns` on and before
+    `complete_until_ns` and has no line was not billed, unless the provider itself has said what it was; None:
+    the bill may still lack lines, so their absence says nothing."""
 
     provider: str
     targets: frozenset[TargetId]
     lines: tuple[BillLine, ...]
+    complete_from_ns: int = 0
     complete_until_ns: int | None = None
     open: frozenset[AttemptId] = frozenset()
     """Calls the provider was still serving when the bill was drawn: it says nothing of them yet."""

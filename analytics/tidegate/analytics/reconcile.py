@@ -41,7 +41,10 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     open_lines: tuple[BillLine, ...]
     """Billed, but our attempt is not settled yet: the next run takes them."""
     missing: tuple[AttemptId, ...]
-    """In the ledger at a cost, and not on a bill that may still grow."""
+    """In the ledger at a cost, and on no bill, which does not say that they were free: the bill may still grow,
+    began after them, or the provider had told their usage before."""
+    uncovered: tuple[AttemptId, ...]
+    """On targets whose provider showed no bill, and nobody has confirmed what they were: in no total."""
     left_out: tuple[AttemptId, ...]
     """Settled here, and the provider was still serving them when the bill was drawn, or they came since: in no
     total, the next run takes them."""
@@ -58,6 +61,8 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
             and not self.after.unpriced
             and not self.unknown_lines
             and not self.open_lines
+            and not self.missing
+            and not self.uncovered
         )
 
 
@@ -103,9 +108,7 @@ def plan(
     found = _sorted_lines(ledger, bills)
     bill_of = {target: bill for bill in bills for target in bill.targets}
     before = ledger.entries.keys() if settled_before is None else settled_before
-    mine = [
-        each for each in ledger.entries.values() if each.target in bill_of or each.attempt in found.settled
-    ]
+    mine, others = _parted(ledger, found, bill_of)
     left_out = [each for each in mine if _is_left_out(each, found, bill_of, before)]
     skipped = {each.attempt for each in left_out}
     covered = [each for each in mine if each.attempt not in skipped]
@@ -123,8 +126,8 @@ def plan(
     return Reconciliation(
         corrections=corrections,
         unreported=tuple(
-            _unreported(entry, claims[entry.attempt])
-            for entry in after.entries.values()
+            _unreported(entry, claims.get(entry.attempt))
+            for entry in (*after.entries.values(), *others)
             if entry.basis != "reported"
         ),
         unknown_lines=tuple(found.unknown),
@@ -134,11 +137,24 @@ def plan(
             for entry in after.entries.values()
             if claims[entry.attempt] is None and entry.ledger_nanousd != 0
         ),
+        uncovered=tuple(each.attempt for each in others if not (each.is_confirmed or each.basis == "none")),
         left_out=tuple(each.attempt for each in left_out),
         before=totals(covered),
         after=totals(after.entries.values()),
         billed_nanousd=sum(line.cost_nanousd for line in found.counted()),
     )
+
+
+def _parted(
+    ledger: Ledger, found: "_Lines", bill_of: Mapping[TargetId, Bill]
+) -> tuple[list[Entry], list[Entry]]:
+    """Entries that a bill is about, and all others."""
+    mine: list[Entry] = []
+    others: list[Entry] = []
+    for entry in ledger.entries.values():
+        about = entry.target in bill_of or entry.attempt in found.settled
+        (mine if about else others).append(entry)
+    return mine, others
 
 
 def _are_awaited(ledger: Ledger, bills: Sequence[Bill]) -> bool:
@@ -196,13 +212,15 @@ def _sorted_lines(ledger: Ledger, bills: Sequence[Bill]) -> _Lines:
 def _claim(
     entry: Entry, lines: Mapping[AttemptId, Sequence[BillLine]], bill_of: Mapping[TargetId, Bill]
 ) -> _Claim | None:
-    """None: the bill says nothing of this attempt yet."""
+    """None: the bill says nothing of this attempt. That it has no line says less than the provider's word."""
     if entry.attempt in lines:
         billed = lines[entry.attempt]
         cost_nanousd = sum(line.cost_nanousd for line in billed)
         return _Claim(_summed(billed), cost_nanousd, f"bill of {billed[0].provider}, {len(billed)} line(s)")
     bill = bill_of.get(entry.target)
-    if bill is None or bill.complete_until_ns is None or entry.settled_ns >= bill.complete_until_ns:
+    if entry.is_confirmed or bill is None or bill.complete_until_ns is None:
+        return None
+    if not bill.complete_from_ns <= entry.settled_ns < bill.complete_until_ns:
         return None
     return _Claim(NO_TOKENS, 0, f"no line on the bill of {bill.provider}")
 

@@ -151,6 +151,7 @@ def reconciliation_table(found: Reconciliation) -> Table:
     table.caption = (
         f"{len(found.corrections)} corrections, {open_doubts} of {len(found.unreported)} unreported attempts in "
         f"doubt, {len(found.unknown_lines)} lines of no attempt of ours, {len(found.open_lines)} of open attempts,"
-        f" {len(found.left_out)} attempts for the next run"
+        f" {len(found.left_out)} attempts for the next run, {len(found.missing)} on no bill,"
+        f" {len(found.uncovered)} of providers without one"
     )
     return table

@@ -131,11 +131,33 @@ def test_usage_that_contradicts_the_bill_is_corrected_even_at_the_same_cost() ->
     assert [correction.data.tokens.input_uncached for correction in found.corrections] == [99]
 
 
-def test_what_a_complete_bill_leaves_out_was_not_billed() -> None:
-    found = plan(ledger_of(entry("a", 10, "estimated"), entry("b", 4)), [bill()])
-    assert [correction.data.delta_nanousd for correction in found.corrections] == [-10, -4]
+def test_an_estimate_that_a_complete_bill_leaves_out_was_not_billed() -> None:
+    found = plan(ledger_of(entry("a", 10, "estimated")), [bill()])
+    assert [correction.data.delta_nanousd for correction in found.corrections] == [-10]
     assert found.after.nanousd == 0
     assert found.is_balanced
+
+
+@pytest.mark.parametrize(
+    "known", [entry("a", 4), entry("a", 10, "estimated", corrections=1, delta_nanousd=-6)]
+)
+def test_what_the_provider_itself_has_said_is_not_taken_back_because_a_bill_leaves_it_out(
+    known: Entry,
+) -> None:
+    found = plan(ledger_of(known, entry("b", 5)), [bill(line("b", 5))])
+    assert found.corrections == ()
+    assert found.missing == ("a",)
+    assert found.after.nanousd == 9
+    assert not found.is_balanced
+
+
+def test_a_bill_says_nothing_of_what_was_before_it_began() -> None:
+    young = msgspec.structs.replace(bill(), complete_from_ns=101)
+    found = plan(ledger_of(entry("a", 10, "estimated", settled_ns=100)), [young])
+    assert (found.corrections, found.missing) == ((), ("a",))
+    assert not found.is_balanced
+    begun = msgspec.structs.replace(bill(), complete_from_ns=100)
+    assert len(plan(ledger_of(entry("a", 10, "estimated", settled_ns=100)), [begun]).corrections) == 1
 
 
 @pytest.mark.parametrize("until_ns", [None, 100, 50])
@@ -153,13 +175,19 @@ def test_an_attempt_that_was_provably_unbilled_is_listed_and_left_alone() -> Non
     assert [(each.basis, each.confirmed) for each in found.unreported] == [("none", True)]
 
 
-def test_attempts_on_targets_of_no_bill_are_left_out() -> None:
-    found = plan(
-        ledger_of(entry("a", 10, "estimated", target="elsewhere"), entry("b", 5)), [bill(line("b", 5))]
-    )
+def test_attempts_on_targets_of_no_bill_are_in_no_total_and_named_while_in_doubt() -> None:
+    elsewhere = [
+        entry("a", 10, "estimated", target="elsewhere"),
+        entry("c", 7, target="elsewhere"),
+        entry("d", 0, "none", target="elsewhere"),
+    ]
+    found = plan(ledger_of(*elsewhere, entry("b", 5)), [bill(line("b", 5))])
     assert found.corrections == ()
     assert found.before.attempts == 1
-    assert found.is_balanced
+    assert found.uncovered == ("a",)
+    assert [(each.attempt, each.confirmed) for each in found.unreported] == [("a", False), ("d", False)]
+    assert not found.is_balanced
+    assert plan(ledger_of(*elsewhere[1:], entry("b", 5)), [bill(line("b", 5))]).is_balanced
 
 
 def test_lines_of_no_attempt_of_ours_are_named_and_unbalance_the_books() -> None:
@@ -181,7 +209,7 @@ def test_what_the_provider_still_serves_is_left_out_and_unbalances_nothing() -> 
 
 
 def test_what_was_settled_since_the_bill_was_drawn_was_not_left_off_it() -> None:
-    ledger = ledger_of(entry("old", 10), entry("new", 4), entry("gone", 2))
+    ledger = ledger_of(entry("old", 10), entry("new", 4), entry("gone", 2, "estimated"))
     found = plan(ledger, [bill(line("old", 10))], {AttemptId("old"), AttemptId("gone")})
     assert [(c.data.attempt, c.data.delta_nanousd) for c in found.corrections] == [("gone", -2)]
     assert found.left_out == ("new",)
@@ -239,9 +267,12 @@ def test_after_reconciling_the_ledger_equals_the_bill_and_a_second_run_finds_not
     for correction in first.corrections:
         ledger.correct(correction.data)
     second = plan(ledger, bills)
-    assert first.after.nanousd == first.billed_nanousd == second.before.nanousd
+    told = sum(ledger.entries[attempt].ledger_nanousd or 0 for attempt in first.missing)
+    assert first.after.nanousd == first.billed_nanousd + told == second.before.nanousd
     assert second.corrections == ()
-    assert second.is_balanced
+    assert second.missing == first.missing
+    assert {ledger.entries[attempt].basis for attempt in first.missing} <= {"reported"}
+    assert second.is_balanced == (not second.missing)
 
 
 class Bills:

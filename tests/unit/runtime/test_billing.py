@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from support.rig import UPSTREAM_KEY, provider
@@ -72,6 +73,31 @@ async def test_a_bill_has_every_billed_line_and_is_complete_until_it_was_drawn()
         assert await bills.cost_nanousd(TargetId("one"), "a1") == one.lines[0].cost_nanousd > 0
         assert await bills.cost_nanousd(TargetId("one"), "a2") == 0
         assert await bills.cost_nanousd(TargetId("one"), "never sent") == 0
+    finally:
+        await simulator.stop()
+
+
+async def test_a_bill_begins_when_its_provider_did() -> None:
+    clock = SystemClock()
+    before_ns = clock.wall_ns()
+    simulator = await start(load({"providers": [provider("one")]}))
+    try:
+        (bill,) = await Bills(targets(simulator), clock).fetch()
+        assert before_ns - 1_000_000 <= bill.complete_from_ns <= clock.wall_ns()
+    finally:
+        await simulator.stop()
+
+
+async def test_bills_of_targets_of_former_configs_are_asked_for_and_may_be_gone() -> None:
+    simulator = await start(load({"providers": [provider("one"), provider("two")]}))
+    one, two = targets(simulator)
+    gone = msgspec.structs.replace(two, id=TargetId("gone"), base_url="http://127.0.0.1:9")
+    renamed = msgspec.structs.replace(two, id=one.id)  # today's binding of an id counts
+    try:
+        found = await Bills([one], SystemClock(), [two, renamed, gone]).fetch()
+        assert [set(bill.targets) for bill in found] == [{"one"}, {"two"}]
+        with pytest.raises(billing.NoBill):
+            await Bills([one, gone], SystemClock()).fetch()
     finally:
         await simulator.stop()
 

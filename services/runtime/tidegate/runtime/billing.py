@@ -29,6 +29,7 @@ PATIENCE_S = 5.0
 """How long a provider may go on serving what it served when a bill was asked for."""
 DEADLINE_S = 30.0
 _TIMEOUT_S = 30.0
+NS_PER_S = 1_000_000_000
 
 
 class _Line(msgspec.Struct):
@@ -42,6 +43,7 @@ class _Invoice(msgspec.Struct):
     provider: str
     lines: list[_Line]
     total_nanousd: int
+    since_s: float
 
 
 class _State(msgspec.Struct):
@@ -68,14 +70,21 @@ def origin_of(target: Target) -> str:
 
 
 class Bills:
-    """Bills of the simulated providers behind targets, one per origin."""
+    """Bills of the simulated providers behind targets, one per origin.
 
-    def __init__(self, targets: Iterable[Target], clock: Clock) -> None:
+    `former`: targets of earlier configs. Their attempts are still owed, so a bill is asked for; a provider that
+    is gone shows none, and that is no error.
+    """
+
+    def __init__(self, targets: Iterable[Target], clock: Clock, former: Iterable[Target] = ()) -> None:
         self._origin_of: dict[TargetId, str] = {}
         self._ca_of: dict[str, str | None] = {}
         for target in targets:
-            origin = self._origin_of[target.id] = origin_of(target)
-            self._ca_of[origin] = target.ca_file or self._ca_of.get(origin)
+            self._add(target)
+        self._owed = frozenset(self._ca_of)
+        for target in former:
+            if target.id not in self._origin_of:
+                self._add(target)
         self._clock = clock
         self.totals: dict[str, int] = {}
         """What each provider asks for in all, nano-dollars, fees included; filled by `fetch`."""
@@ -84,8 +93,9 @@ class Bills:
         """One bill per origin; what is still being served there is named as open. Raises Unavailable."""
         found: list[Bill] = []
         for origin in self._ca_of:
-            async with self._client(origin) as client:
-                found.append(await self._bill(client, origin))
+            with suppress(*(() if origin in self._owed else (NoBill,))):
+                async with self._client(origin) as client:
+                    found.append(await self._bill(client, origin))
         return found
 
     async def cost_nanousd(self, target: TargetId, attempt: str) -> int | None:
@@ -93,6 +103,10 @@ class Bills:
         async with self._client(self._origin_of[target]) as client:
             usage = await _get(client, f"usage/{attempt}", _Usage)
         return None if usage.state == "open" else usage.totals["cost_nanousd"]
+
+    def _add(self, target: Target) -> None:
+        origin = self._origin_of[target.id] = origin_of(target)
+        self._ca_of[origin] = target.ca_file or self._ca_of.get(origin)
 
     def _client(self, origin: str) -> httpx.AsyncClient:
         ca_file = self._ca_of[origin]
@@ -118,6 +132,7 @@ class Bills:
                 )
                 for line in invoice.lines
             ),
+            complete_from_ns=round(invoice.since_s * NS_PER_S),
             complete_until_ns=complete_until_ns,
             open=frozenset(state.open),
         )

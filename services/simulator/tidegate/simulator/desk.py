@@ -31,6 +31,7 @@ class Desk:
         self._reception = reception
         self._log = log
         self._clock = clock
+        self._opened_s = clock.now_s()
         self._pages: dict[tuple[str, str], Page] = {
             ("HEAD", "/"): lambda _: None,
             ("GET", "/_sim/healthz"): lambda _: {"status": "ok", "provider": provider.id},
@@ -74,6 +75,7 @@ class Desk:
     def _invoice(self, request: SimRequest) -> object:
         bill = invoice(self._provider, self._log.lines, self._reception.account.balance_nanousd)
         bill["lines"] = bill["lines"][_span(request)]
+        bill["since_s"] = self._opened_s  # the log is in memory: what came before is on no bill
         return bill
 
     def _state(self, _: SimRequest) -> object:

@@ -22,7 +22,7 @@ from tidegate.runtime.demo.workload import Workload
 
 WORK = Workload(origin="test", requests=(), sessions=3, clipped=1, shortened=2, skipped=4)
 NOTHING = Reconciliation(
-    corrections=(), unreported=(), unknown_lines=(), open_lines=(), missing=(), left_out=(),
+    corrections=(), unreported=(), unknown_lines=(), open_lines=(), missing=(), left_out=(), uncovered=(),
     before=Totals(0, 0, 0), after=Totals(0, 0, 0), billed_nanousd=0,
 )  # fmt: skip
 

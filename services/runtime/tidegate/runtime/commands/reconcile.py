@@ -53,6 +53,7 @@ def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: Wai
     from tidegate.analytics.reconcile import reconcile as compare
     from tidegate.events.errors import TidegateError
     from tidegate.runtime.billing import Bills, JournalRecorder
+    from tidegate.runtime.published import published_configs
     from tidegate.runtime.readmodels import whole_log
     from tidegate.runtime.relayed import until_relayed
 
@@ -61,7 +62,8 @@ def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: Wai
     async def work(phases: "Phases") -> "Reconciliation":
         await until_relayed(machine.data_dir, wait_s, tell)
         async with whole_log(machine) as log:
-            bills = Bills(machine.settings.targets, machine.clock)
+            earlier = (target for config in await published_configs(log) for target in config.routing.targets)
+            bills = Bills(machine.settings.targets, machine.clock, earlier)
             return await compare(log, bills, JournalRecorder(machine), phases, SETTLING_S)
 
     try:
