@@ -12,6 +12,7 @@ from typing import Any
 
 from support.rawserver import Peer, RawServer, response
 from support.rig import KEY, Rig, running_rig
+from tidegate.events.config import Settings
 from tidegate.gateway.credentials import key_digest
 from tidegate.runtime.settings import parse_settings
 
@@ -107,6 +108,14 @@ def route(name: str, *targets: str, extra: str = "") -> str:
     return f'[[routes]]\nname = "{name}"\nstrategy = "declared"\n{extra}\n{candidates}'
 
 
+def settings_with(text: str) -> Settings:
+    """A gateway with one tenant and key, and what the text adds."""
+    return parse_settings(
+        'data_dir = "data"\n[gateway]\nport = 0\nsilent_keepalive_s = 0.2\n[[tenants]]\nid = "acme"\n'
+        f'[[keys]]\nid = "k1"\ntenant = "acme"\ndigest = "{key_digest(KEY)}"\n{text}'
+    )
+
+
 @contextlib.asynccontextmanager
 async def gateway_over(
     folder: Path, config: Callable[[str], str], fake: Answer
@@ -115,10 +124,6 @@ async def gateway_over(
     provider = FakeProvider(fake)
     async with RawServer(provider.script) as server:
         provider.url = server.url
-        text = (
-            'data_dir = "data"\n[gateway]\nport = 0\nsilent_keepalive_s = 0.2\n[[tenants]]\nid = "acme"\n'
-            f'[[keys]]\nid = "k1"\ntenant = "acme"\ndigest = "{key_digest(KEY)}"\n'
-        )
-        settings = parse_settings(text + config(server.url))
+        settings = settings_with(config(server.url))
         async with running_rig(folder, settings=settings) as rig:
             yield rig, provider

@@ -116,7 +116,8 @@ SETTINGS: dict[str, dict[str, str]] = {
     },
     "[[targets]]": {
         "id": "Name of the target. Another pool, provider, model or secret needs a new one: a published id is refused otherwise.",
-        "dialect": "What the upstream speaks. It serves clients of the same dialect only.",
+        "dialect": "What the upstream speaks. Clients of the same dialect get its own bytes, those of another a translation, where"
+        " the request loses nothing it needs; embeddings are never translated.",
         "base_url": "`https://host[:port][/path]`, with or without `/v1` at its end, without user, query or fragment; `http` only with"
         " `allow_private`.",
         "model": "The model's name there; it replaces the route's name in the body.",

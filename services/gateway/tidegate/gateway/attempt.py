@@ -16,6 +16,8 @@ from tidegate.events.signals import AttemptFailed, AttemptStarted, Outcome, Quot
 from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId, Dialect
 from tidegate.gateway import headers, rate_limits, taxonomy
+from tidegate.gateway.crossings import Crossed
+from tidegate.gateway.endpoints import PATHS
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.job import Job
 from tidegate.gateway.outbound.exchange import UpstreamExchange
@@ -52,6 +54,7 @@ class Attempt:
         "_dialed",
         "_settled",
         "_started_ns",
+        "crossed",
         "dialect",
         "failure",
         "job",
@@ -70,6 +73,11 @@ class Attempt:
         self.target: ServedTarget = job.serving.targets[verdict.target]
         self.dialect: Dialect = job.dialect
         """What is spoken with the upstream."""
+        self.crossed: Crossed | None = None
+        if job.crossings is not None and job.dialect not in self.target.dialects:
+            self.crossed = job.crossings.for_target(self.target.dialects)
+            if self.crossed is not None:
+                self.dialect = self.crossed.upstream
         now_ns = tools.clock.wall_ns()
         self.started = AttemptStarted(
             attempt=AttemptId(tools.ids.next()),
@@ -88,8 +96,8 @@ class Attempt:
         self._dialed = False
         self._settled = False
 
-    async def open(self, body: bytes) -> UpstreamExchange | Failure:
-        """Commit the start, then dial and wait for the response head.
+    async def open(self) -> UpstreamExchange | Failure:
+        """Commit the start, then dial, send the request in the target's dialect and wait for the response head.
 
         Returns the exchange, or the failure after settling it. Raises Cancelled when the client left,
         GatewayError when the journal cannot take the start or the chain's deadline passed.
@@ -102,7 +110,7 @@ class Attempt:
             await tools.journal.wait_committed(receipt)
             tools.planner.attempt_started(self.started, receipt.seq)
             self._dialed = True
-            upstream = await self._send(body)
+            upstream = await self._send()
             self._note_limits(upstream)
             return upstream
         except JournalUnwritable as error:
@@ -118,14 +126,16 @@ class Attempt:
         finally:
             job.cancel_action = None
 
-    async def _send(self, body: bytes) -> UpstreamExchange:
-        job, clock = self.job, self.tools.clock
+    async def _send(self) -> UpstreamExchange:
+        job, clock, crossed = self.job, self.tools.clock, self.crossed
         asked_ns = clock.mono_ns()
-        prepared, lines = job.caller.call_of(self.target, self.dialect, job.endpoint.path)
+        path = job.endpoint.path if crossed is None else PATHS[crossed.upstream]
+        before, after = job.around_model if crossed is None else crossed.around_model
+        prepared, lines = job.caller.call_of(self.target, self.dialect, path)
         try:
             return await self.tools.upstream.send(
                 prepared,
-                body,
+                b"%b%b%b" % (before, self.target.model_json, after),
                 b"%b: %b\r\n%b" % (headers.ATTEMPT, self.started.attempt.encode(), lines),
                 self.target.config.deadlines,
                 max(0.001, job.remaining_s()),

@@ -14,30 +14,31 @@ from tidegate.gateway.upstream import PreparedTarget
 class Caller:
     """Who asks, under one config: valid only as long as that config is the one in force."""
 
-    __slots__ = ("_calls", "_query", "data_key", "headers", "principal", "serving", "session")
+    __slots__ = ("_calls", "_path", "_query", "data_key", "headers", "principal", "serving", "session")
 
     def __init__(self, serving: Serving, head: RequestHead, data_key: bytes) -> None:
         """Raises GatewayError for a missing, doubtful or unknown key."""
         self.serving = serving
         self.principal = _identify(serving, head.fields)
         self.headers = joined(head.fields)
+        self._path = head.path
         self._query = head.query
         self.data_key = tenant_key(data_key, self.principal.tenant.id)
         self.session: Session | None = session_in_headers(self.headers, self.data_key)
-        self._calls: dict[TargetId, tuple[PreparedTarget, bytes]] = {}
+        self._calls: dict[tuple[TargetId, Dialect], tuple[PreparedTarget, bytes]] = {}
 
     def call_of(self, target: ServedTarget, dialect: Dialect, path: str) -> tuple[PreparedTarget, bytes]:
-        """Where a target is called for this client, and the client's header lines that reach it.
+        """Where a target is called for this client in a dialect, and the client's header lines that reach it.
 
-        `dialect` and `path` follow from the target and this head. Raises TargetInvalid.
+        The query goes with the client's own path only. Raises TargetInvalid.
         """
-        call = self._calls.get(target.config.id)
+        call = self._calls.get((target.config.id, dialect))
         if call is None:
             lines = render_headers(forwarded_headers(target.forwarded[dialect], self.headers))
             prepared = target.prepared[path]
-            if self._query:
+            if self._query and path == self._path:
                 prepared = prepared.with_query(self._query)
-            call = self._calls[target.config.id] = prepared, lines
+            call = self._calls[target.config.id, dialect] = prepared, lines
         return call
 
 

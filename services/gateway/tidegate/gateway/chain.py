@@ -105,14 +105,13 @@ class Chain:
 
     async def _try(self, verdict: CandidateVerdict) -> Failure | None:
         job = self._job
-        before, after = job.around_model
-        body = b"%b%b%b" % (before, job.serving.targets[verdict.target].model_json, after)
         attempt = Attempt(self._tools, job, verdict, job.attempts)
         job.attempts += 1
         job.target = verdict.target
         job.refused_lines = b""
+        job.warnings = () if attempt.crossed is None else attempt.crossed.warnings
         try:
-            upstream = await attempt.open(body)
+            upstream = await attempt.open()
             if isinstance(upstream, Failure):
                 return upstream
             with upstream:

@@ -44,8 +44,7 @@ async def _ask(tools: Tools, job: Job, verdict: CandidateVerdict) -> tuple[bytes
     job.attempts += 1
     job.target = verdict.target
     try:
-        before, after = job.around_model
-        upstream = await attempt.open(b"%b%b%b" % (before, attempt.target.model_json, after))
+        upstream = await attempt.open()
         if isinstance(upstream, Failure):
             return None
         with upstream:

@@ -11,6 +11,7 @@ from tidegate.events.types import Dialect, TargetId
 from tidegate.gateway import headers
 from tidegate.gateway.asks import Body
 from tidegate.gateway.caller import Caller
+from tidegate.gateway.crossings import Crossings
 from tidegate.gateway.endpoints import Endpoint
 from tidegate.gateway.errors import GatewayError, error_event, render, request_id_line
 from tidegate.gateway.exchange import Exchange, Reason
@@ -34,6 +35,7 @@ class Job:
         "clock",
         "context",
         "cost_nanousd",
+        "crossings",
         "decision",
         "dialect",
         "endpoint",
@@ -49,8 +51,10 @@ class Job:
         "serving",
         "started_ns",
         "target",
+        "tell_in_band",
         "ttft_ns",
         "waited_ns",
+        "warnings",
     )
 
     def __init__(
@@ -78,6 +82,12 @@ class Job:
         self.cancel_action: Callable[[], object] | None = None
         self.keepalive: asyncio.TimerHandle | None = None
         self.context = Context(tenant=caller.principal.tenant.id, request=request)
+        self.crossings: Crossings | None = None
+        """The request in other dialects, where a target of its route needs one."""
+        self.warnings: tuple[str, ...] = ()
+        """Fields of the client that the target of this attempt cannot be told."""
+        self.tell_in_band: Callable[[GatewayError], bytes] | None = None
+        """How a stream that is written event by event tells of a failure."""
         self.partition = 0
         self.raw = b""
         self.refused_lines = b""
@@ -116,11 +126,15 @@ class Job:
         )
         if not chosen or self.target is None:
             return ids
-        return b"%bx-tidegate-target: %b\r\nx-tidegate-attempts: %d\r\n" % (
+        return b"%bx-tidegate-target: %b\r\nx-tidegate-attempts: %d\r\n%b" % (
             ids,
             self.target.encode(),
             self.attempts,
+            self._warning_line() if self.warnings else b"",
         )
+
+    def _warning_line(self) -> bytes:
+        return b"x-tidegate-warnings: left out: %b\r\n" % ", ".join(self.warnings).encode()
 
     def begin_stream(self, upstream_headers: bytes = b"") -> None:
         """Start the 200 of a stream, unless a keep-alive did already."""
@@ -158,7 +172,8 @@ class Job:
         if self.exchange.gone is not None or self.exchange.answered:
             return
         if self.exchange.started:
-            self.exchange.finish(error_event(error, self.dialect))
+            tell = self.tell_in_band
+            self.exchange.finish(error_event(error, self.dialect) if tell is None else tell(error))
         else:
             rendered = render(error, self.dialect)
             said = self.refused_lines or headers.request_id_line(self.dialect, self.request)

@@ -7,6 +7,8 @@ import msgspec
 from tidegate.events.types import Dialect
 from tidegate.gateway import headers, usage
 from tidegate.gateway.attempt import Attempt, parse_json
+from tidegate.gateway.crossings import crossed_back
+from tidegate.gateway.dialects.faults import AnswerMalformed
 from tidegate.gateway.outbound.exchange import UpstreamExchange
 from tidegate.gateway.outbound.faults import UpstreamError
 from tidegate.gateway.settlements import Ending
@@ -42,6 +44,12 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
     ending = Ending(outcome="completed", tokens=tokens, model=model if isinstance(model, str) else None)
     if _is_error(dialect, answer):
         return attempt.error_in_answer(answer, Ending(outcome="failed", tokens=tokens))
+    if attempt.crossed is not None:
+        try:
+            body = crossed_back(attempt.crossed, body)
+        except AnswerMalformed as error:
+            ending = Ending(outcome="failed", tokens=tokens, model=ending.model)
+            return attempt.broken("answer_malformed", str(error), ending)
     receipt = attempt.settle(ending)
     await attempt.wait_settled(receipt)
     attempt.job.answer(_JSON + attempt.answer_lines(upstream), body)

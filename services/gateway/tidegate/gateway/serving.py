@@ -9,6 +9,8 @@ from tidegate.events.money import FREE, ListPrice
 from tidegate.events.partition import partition_of
 from tidegate.events.types import Dialect, RouteName, TargetId
 from tidegate.gateway.credentials import KeyDirectory
+from tidegate.gateway.crossings import PREFERRED, crossed_dialects
+from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.endpoints import COUNT, PATHS
 from tidegate.gateway.headers import forwarded_names
 from tidegate.gateway.outbound.origin import OriginPolicy
@@ -93,6 +95,15 @@ class Serving:
         self.digest = routing.digest()
         self.keys = KeyDirectory(routing)
         self.routes: dict[RouteName, Route] = {route.name: route for route in routing.routes}
+        spoken: dict[TargetId, tuple[Dialect, ...]] = {
+            target.id: (target.dialect, *target.also_speaks) for target in routing.targets
+        }
+        self.crossed: dict[tuple[RouteName, Dialect], tuple[Wire, ...]] = {
+            (route.name, client): crossed_dialects(client, [spoken[each.target] for each in route.candidates])
+            for route in routing.routes
+            for client in PREFERRED
+        }
+        """By route and client dialect, what a request may have to be put in."""
         self.targets: dict[TargetId, ServedTarget] = {
             target.id: ServedTarget(
                 target,

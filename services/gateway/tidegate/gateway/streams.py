@@ -4,6 +4,7 @@ from tidegate.events.signals import FirstTokenSeen
 from tidegate.events.topics import SIGNALS
 from tidegate.gateway import headers
 from tidegate.gateway.attempt import Attempt, parse_json
+from tidegate.gateway.dialects.stream import TranslatedPhases
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.outbound.exchange import UpstreamExchange
 from tidegate.gateway.outbound.faults import UpstreamError
@@ -18,7 +19,7 @@ class StreamRelay:
     def __init__(self, attempt: Attempt, upstream: UpstreamExchange) -> None:
         self._attempt = attempt
         self._upstream = upstream
-        self._phases = StreamPhases(attempt.dialect, client_wants_usage=attempt.job.body.wants_usage_chunk)
+        self._phases = _phases_of(attempt)
         self._committed = False
 
     async def serve(self) -> Failure | None:
@@ -73,6 +74,8 @@ class StreamRelay:
         self._committed = True
         self._upstream.first_token_seen()
         attempt.mark_first_token()
+        if isinstance(self._phases, TranslatedPhases):
+            job.tell_in_band = self._phases.error_event
         job.begin_stream(attempt.answer_lines(self._upstream))
         attempt.tools.journal.record(
             SIGNALS,
@@ -163,3 +166,10 @@ class StreamRelay:
         if answer is not None and "error" in answer:
             return self._attempt.error_in_answer(answer, Ending(outcome="failed"))
         return self._attempt.broken("stream_expected", "answer is no event stream", Ending(outcome="failed"))
+
+
+def _phases_of(attempt: Attempt) -> StreamPhases | TranslatedPhases:
+    crossed = attempt.crossed
+    if crossed is None:
+        return StreamPhases(attempt.dialect, client_wants_usage=attempt.job.body.wants_usage_chunk)
+    return TranslatedPhases(crossed.upstream, crossed.client, crossed.context)

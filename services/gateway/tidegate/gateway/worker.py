@@ -11,13 +11,15 @@ from tidegate.events.ids import IdSource
 from tidegate.events.journal.journal import Journal
 from tidegate.events.partition import partition_of
 from tidegate.events.requests import RequestOutcome
-from tidegate.events.types import RouteName
+from tidegate.events.types import Dialect, RouteName
 from tidegate.gateway import counting, headers, recorder, splice
 from tidegate.gateway.attempt import Cancelled
 from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.boundary import as_gateway_error
 from tidegate.gateway.caller import Caller
 from tidegate.gateway.chain import Chain
+from tidegate.gateway.crossings import Crossings
+from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.endpoints import Endpoint
 from tidegate.gateway.errors import GatewayError, render, request_id_line
 from tidegate.gateway.exchange import ClientGone, Exchange
@@ -124,11 +126,21 @@ class Worker:
             raise GatewayError("route_forbidden", f"This key may not use the route {body.model!r}.")
         job.route = route
         job.around_model = _around_model(job)
+        others = job.serving.crossed[route.name, job.dialect]
+        dialects = self._cross(job, others) if others and not job.endpoint.counts else ()
         session = self._session(job)
         job.context.session = session.id
         job.partition = partition_of(session.id)
-        job.ask = _ask(job, session)
+        job.ask = _ask(job, session, dialects)
         recorder.admitted(self.journal, job, session.source)
+
+    def _cross(self, job: Job, others: tuple[Wire, ...]) -> tuple[Wire, ...]:
+        """The dialects in which targets that do not speak the client's own may be asked."""
+        if job.dialect == "openai-embeddings":
+            return ()
+        seconds = self.clock.wall_ns() // 1_000_000_000
+        job.crossings = Crossings(job.dialect, job.raw, created_s=seconds, answer_id=job.request)
+        return job.crossings.possible(others)
 
     def _admit_load(self) -> None:
         # Draining is no reason: until the listener closes, load balancers may not know yet and still send.
@@ -209,15 +221,18 @@ class Worker:
 
     def _refuse(self, job: Job, decision: DecisionMade) -> None:
         self.tally.refused += 1
+        error = _untold(job, decision) or self._nothing_admitted(decision)
+        recorder.refused(self.journal, job, error)
+        job.fail(error)
+
+    def _nothing_admitted(self, decision: DecisionMade) -> GatewayError:
         reasons = ", ".join(f"{c.target}: {c.reason}" for c in decision.candidates)
         retry_s = None
         if decision.retry_at_ns is not None:
             retry_s = max(1.0, (decision.retry_at_ns - self.clock.wall_ns()) / 1e9)
-        error = GatewayError(
+        return GatewayError(
             "nothing_admitted", f"No upstream may serve this now ({reasons}).", retry_after_s=retry_s
         )
-        recorder.refused(self.journal, job, error)
-        job.fail(error)
 
     def _finish(
         self, job: Job, decision: DecisionMade, outcome: RequestOutcome, told: GatewayError | None
@@ -232,6 +247,18 @@ class Worker:
         self.tally.finished(job, outcome)
 
 
+def _untold(job: Job, decision: DecisionMade) -> GatewayError | None:
+    """The field for which no target's dialect has words, where that alone is why nobody may serve."""
+    refusal = None if job.crossings is None else job.crossings.refusal
+    if refusal is None or any(candidate.reason != "dialect" for candidate in decision.candidates):
+        return None
+    return GatewayError(
+        "request_incompatible",
+        f"No target of this route speaks this dialect, and the request cannot be translated: {refusal}.",
+        param=refusal.field,
+    )
+
+
 def _around_model(job: Job) -> tuple[bytes, bytes]:
     include_usage = bool(job.body.stream) and job.dialect == "openai"
     try:
@@ -240,7 +267,7 @@ def _around_model(job: Job) -> tuple[bytes, bytes]:
         raise GatewayError("body_invalid", f"Request body: {error}.") from error
 
 
-def _ask(job: Job, session: Session) -> Ask:
+def _ask(job: Job, session: Session, dialects: tuple[Dialect, ...]) -> Ask:
     body = job.body
     return Ask(
         request=job.request,
@@ -255,4 +282,5 @@ def _ask(job: Job, session: Session) -> Ask:
         vision=body.has_images(),
         tools=body.has_tools(),
         reasoning=body.wants_reasoning(job.dialect),
+        dialects=dialects,
     )

@@ -1,0 +1,105 @@
+"""A request put in other dialects, each at most once, for the targets of its route that do not speak its own. Pure."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+from tidegate.events.types import Dialect
+from tidegate.gateway import splice
+from tidegate.gateway.dialects import translate
+from tidegate.gateway.dialects.blocks import Wire
+from tidegate.gateway.dialects.faults import RequestRefused
+from tidegate.gateway.dialects.for_client import Context
+from tidegate.gateway.errors import GatewayError
+
+PREFERRED: Mapping[Dialect, tuple[Wire, ...]] = {
+    "openai": ("openai-responses", "anthropic"),
+    "openai-responses": ("openai", "anthropic"),
+    "anthropic": ("openai-responses", "openai"),
+    "openai-embeddings": (),
+}
+"""By client dialect, the dialects it can be put in, best first: responses keep sealed reasoning, chat does not."""
+_MODEL = "tidegate"
+"""Stands in a translated body until the target is known."""
+
+
+class Crossed(msgspec.Struct, frozen=True, gc=False):
+    """One translation: the upstream's body around the value of `model`, and what its answer's way back needs."""
+
+    client: Wire
+    upstream: Wire
+    around_model: tuple[bytes, bytes]
+    warnings: tuple[str, ...]
+    context: Context
+
+
+class Crossings:
+    """The translations of one request; made when asked for."""
+
+    __slots__ = ("_answer_id", "_body", "_client", "_created_s", "_made", "refusal")
+
+    def __init__(self, client: Wire, raw: bytes, *, created_s: int, answer_id: str) -> None:
+        """Raises GatewayError(body_invalid) for a body that is no JSON object."""
+        self._client: Wire = client
+        self._body = _parsed(raw)
+        self._created_s = created_s
+        self._answer_id = answer_id
+        self._made: dict[Dialect, Crossed | None] = {}
+        self.refusal: RequestRefused | None = None
+        """Why the last dialect that was tried cannot say this request."""
+
+    def into(self, upstream: Wire) -> Crossed | None:
+        """The request in a dialect, None where it would lose what it needs."""
+        if upstream not in self._made:
+            self._made[upstream] = self._translate(upstream)
+        return self._made[upstream]
+
+    def possible(self, dialects: Collection[Dialect]) -> tuple[Wire, ...]:
+        """Which of these dialects can say the request, best first."""
+        return tuple(
+            wire for wire in PREFERRED[self._client] if wire in dialects and self.into(wire) is not None
+        )
+
+    def for_target(self, dialects: Collection[Dialect]) -> Crossed | None:
+        """The best translation that a target of these dialects takes."""
+        possible = self.possible(dialects)
+        return self.into(possible[0]) if possible else None
+
+    def _translate(self, upstream: Wire) -> Crossed | None:
+        try:
+            made = translate.request(
+                self._client,
+                upstream,
+                self._body,
+                model=_MODEL,
+                created_s=self._created_s,
+                answer_id=self._answer_id,
+            )
+        except RequestRefused as refusal:
+            self.refusal = refusal
+            return None
+        around = splice.around_model(made.body, include_usage=False)
+        return Crossed(self._client, upstream, around, made.warnings, made.context)
+
+
+def crossed_back(crossed: Crossed, answer: bytes) -> bytes:
+    """A whole answer in the client's dialect. Raises AnswerMalformed."""
+    return translate.answer(crossed.client, crossed.upstream, answer, crossed.context)
+
+
+def _parsed(raw: bytes) -> dict[str, Any]:
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise GatewayError("body_invalid", f"Request body is not valid JSON: {error}.") from error
+    if not isinstance(body, dict):
+        raise GatewayError("body_invalid", "Request body: expected an object.")
+    return body
+
+
+def crossed_dialects(client: Dialect, spoken: Collection[Collection[Dialect]]) -> tuple[Wire, ...]:
+    """The dialects that a request may have to be put in for targets that speak these; empty: all speak its own."""
+    others = {dialect for dialects in spoken if client not in dialects for dialect in dialects}
+    return tuple(wire for wire in PREFERRED[client] if wire in others)
