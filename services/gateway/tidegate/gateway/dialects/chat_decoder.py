@@ -23,7 +23,7 @@ class _Call(msgspec.Struct):
     call_id: str
     name: str
     is_custom: bool
-    pieces: list[str] = []
+    pieces: list[str]
     is_open: bool = False
 
     def is_complete(self) -> bool:
@@ -94,8 +94,8 @@ class ChatDecoder:
         for block in chat_answer.content_blocks(delta):
             self._say("text" if isinstance(block, Text) else "thinking", block.text)
         self._say("refusal", delta.text("refusal") or "")
-        for position, call in enumerate(delta.each("tool_calls")):
-            self._call(call, position)
+        for call in delta.each("tool_calls"):
+            self._call(call)
 
     def _say(self, kind: _Kind, text: str) -> None:
         if not text:
@@ -137,15 +137,14 @@ class ChatDecoder:
                 return
             call = self._blocks.current
 
-    def _call(self, delta: Fields, position: int) -> None:
-        index = delta.integer("index")
-        call_id = delta.text("id")
+    def _call(self, delta: Fields) -> None:
         custom = delta.inner("custom")
         inner = custom or delta.inner("function")
-        call = self._call_of(index, call_id, position, is_custom=custom is not None)
+        name = (inner.text("name") if inner else None) or ""
+        call = self._call_of(delta.integer("index"), delta.text("id") or "", name, custom is not None)
         if inner is None:
             return
-        call.name = call.name or inner.text("name") or ""
+        call.name = call.name or name
         text = inner.text("input" if call.is_custom else "arguments") or ""
         if text:
             call.pieces.append(text)
@@ -156,15 +155,16 @@ class ChatDecoder:
         elif call.name:
             self._open(call)
 
-    def _call_of(self, index: int | None, call_id: str | None, position: int, *, is_custom: bool) -> _Call:
-        """The call a delta belongs to. Some vendors give no index: a new id is then a new call."""
+    def _call_of(self, index: int | None, call_id: str, name: str, is_custom: bool) -> _Call:
+        """The call a delta belongs to. Some vendors give no index: a new id, or a second name, is a new call."""
         if index is None:
-            known = [key for key, call in self._calls.items() if call_id in {None, "", call.call_id}]
-            index = known[-1] if known else (len(self._calls) if call_id else position)
+            known = [key for key, call in self._calls.items() if call_id in {"", call.call_id}]
+            begins = not known or (not call_id and name and self._calls[known[-1]].name)
+            index = len(self._calls) if begins else known[-1]
         call = self._calls.get(index)
         if call is None:
             made = call_id or chat_answer.missing_call_id(self._id, len(self._calls))
-            call = self._calls[index] = _Call(index, made, "", is_custom)
+            call = self._calls[index] = _Call(index, made, "", is_custom, [])
         return call
 
     def _open(self, call: _Call) -> None:
