@@ -42,6 +42,8 @@ PURE = {
         "sse",
         "phases",
         "usage",
+        "usage_rules",
+        "usage_shapes",
         "splice",
         "taxonomy",
         "timing",

@@ -41,6 +41,8 @@ SETTINGS: dict[str, dict[str, str]] = {
         "pools": "Targets that share quota.",
         "targets": "Upstream deployments.",
         "routes": "What clients ask for as `model`.",
+        "price_file": "Model prices that go before the built-in price book, as `tidegate prices import` writes them; a relative path"
+        " counts from the config file's folder.",
     },
     "[gateway]": {
         "host": "Address of the tenant listener.",
@@ -140,6 +142,8 @@ SETTINGS: dict[str, dict[str, str]] = {
         "deadlines": "Deadlines of one attempt.",
         "forward_headers": "Client headers passed on besides the dialect's own; each begins with `x-`.",
         "enabled": "False closes it until a kill-switch event opens it.",
+        "price_book": "A model of the price book, `provider/model` (`tidegate prices list`): its prices, with their dates, are written into"
+        " `prices` when the config is read. What `prices` says itself goes before them, for every length and tier.",
     },
     "[targets.deadlines]": {
         "connect_s": "Resolve, wait for a free connection, connect, handshake.",

@@ -199,6 +199,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     counts_tokens: bool = True
     """Has `/v1/messages/count_tokens`; else the gateway estimates."""
     enabled: bool = True
+    price_book: Required | None = None
+    """Model of the price book (`provider/model`): its prices hold where `prices` says nothing else."""
 
     @property
     def pool_id(self) -> PoolId:
@@ -361,6 +363,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pools: tuple[Pool, ...] = ()
     targets: tuple[Target, ...] = ()
     routes: tuple[Route, ...] = ()
+    price_file: Required | None = None
+    """Model prices that go before those of the built-in price book."""
 
     def routing(self) -> Routing:
         """The published part."""

@@ -2,7 +2,7 @@
 
 import typer
 
-from tidegate.runtime.commands import analytics, configs, demo, logs, reconcile, roles, targets
+from tidegate.runtime.commands import analytics, configs, demo, logs, prices, reconcile, roles, targets
 
 app = typer.Typer(
     name="tidegate",
@@ -18,6 +18,7 @@ reconcile.register(app)
 demo.register(app)
 app.add_typer(configs.config_app, name="config")
 app.add_typer(configs.keys_app, name="keys")
+app.add_typer(prices.prices_app, name="prices")
 app.add_typer(targets.targets_app, name="targets")
 
 

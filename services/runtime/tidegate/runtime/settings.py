@@ -62,8 +62,10 @@ def find_config(given: Path | None, env: Mapping[str, str], cwd: Path, home: Pat
     )
 
 
-def parse_settings(text: str, name: str = FILE_NAME) -> Settings:
-    """Settings of a TOML text. Raises ConfigInvalid with every mistake by name and line."""
+def parse_settings(text: str, name: str = FILE_NAME, folder: Path = Path()) -> Settings:
+    """Settings of a TOML text, prices of the price book filled in. Raises ConfigInvalid with every mistake by name
+    and line. A relative `price_file` counts from `folder`.
+    """
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -73,7 +75,8 @@ def parse_settings(text: str, name: str = FILE_NAME) -> Settings:
     mistakes: list[Mistake] = []
     settings = build(plain, Settings, (), mistakes)
     if settings is not BAD and not mistakes:
-        mistakes = checks.find_mistakes(settings)
+        settings = _with_prices(settings, folder, mistakes)
+        mistakes += checks.find_mistakes(settings)
     if mistakes:
         raise ConfigInvalid(_located(mistakes, text, name))
     assert isinstance(settings, Settings)  # noqa: S101 - for the type checkers; BAD came with mistakes
@@ -87,7 +90,26 @@ def read_config(path: Path) -> ConfigFile:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigInvalid([f"{path} cannot be read: {reason}"]) from error
-    return ConfigFile(path, text, parse_settings(text, str(path)))
+    return ConfigFile(path, text, parse_settings(text, str(path), path.parent))
+
+
+def _with_prices(settings: Settings, folder: Path, mistakes: list[Mistake]) -> Settings:
+    """The book is loaded only where a target or the file of prices is named."""
+    if settings.price_file is None and all(target.price_book is None for target in settings.targets):
+        return settings
+    from tidegate.runtime.pricebook.book import built_in
+    from tidegate.runtime.pricebook.entries import ModelPrices, Unreadable
+    from tidegate.runtime.pricebook.price_file import read
+    from tidegate.runtime.pricebook.resolve import resolved
+
+    before: tuple[ModelPrices, ...] = ()
+    if settings.price_file is not None:
+        try:
+            before = read(folder / settings.price_file)
+        except Unreadable as error:
+            mistakes.append(Mistake(("price_file",), str(error)))
+            return settings
+    return resolved(settings, lambda: built_in(before), mistakes)
 
 
 def load_settings(path: Path) -> Settings:

@@ -1,0 +1,1 @@
+"""List prices that a config may name instead of writing them, and tables of prices from elsewhere."""

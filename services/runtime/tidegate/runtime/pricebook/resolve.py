@@ -1,0 +1,72 @@
+"""Targets that name a model of the price book get its prices, with what the operator writes before them. Pure."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from tidegate.events.config import DatedPrice, Settings, Target, VariantPrice
+from tidegate.runtime.pricebook.book import PriceBook, UnknownModel
+from tidegate.runtime.pricebook.entries import NUMBERS, in_force, numbers_of, variant_key
+from tidegate.runtime.validation import Mistake
+
+_SOURCE_CHARS = 256
+
+
+def resolved(settings: Settings, book: Callable[[], PriceBook], mistakes: list[Mistake]) -> Settings:
+    """The settings with explicit prices everywhere; unknown models are appended to `mistakes`.
+
+    `book` is asked for once, and only where a target names a model.
+    """
+    if all(target.price_book is None for target in settings.targets):
+        return settings
+    found = book()
+    targets: list[Target] = []
+    for place, target in enumerate(settings.targets):
+        if target.price_book is None:
+            targets.append(target)
+            continue
+        try:
+            listed = found.find(target.price_book).prices
+        except UnknownModel as error:
+            mistakes.append(Mistake(("targets", place, "price_book"), str(error)))
+            listed = ()
+        targets.append(msgspec.structs.replace(target, prices=overlaid(listed, target.prices)))
+    return msgspec.structs.replace(settings, targets=tuple(targets))
+
+
+def overlaid(listed: tuple[DatedPrice, ...], own: tuple[DatedPrice, ...]) -> tuple[DatedPrice, ...]:
+    """Prices by date: from each own date on, what is written there goes before what is listed.
+
+    A number that the operator writes holds for every length and tier, unless their own variants say more.
+    """
+    if not own:
+        return listed
+    days = sorted({price.from_ns for price in (*listed, *own)})
+    return tuple(_both(day, in_force(listed, day), in_force(own, day)) for day in days)
+
+
+def _both(day: int, listed: DatedPrice | None, own: DatedPrice | None) -> DatedPrice:
+    if listed is None or own is None:
+        only = listed or own or DatedPrice()
+        return msgspec.structs.replace(only, from_ns=day)
+    written = numbers_of(own)
+    variants = {variant_key(v): _without(v, written) for v in listed.variants}
+    for variant in own.variants:
+        key = variant_key(variant)
+        below = variants.get(key)
+        variants[key] = variant if below is None else _over(variant, below)
+    said = ", ".join(filter(None, (own.source or "the operator's", f"else {listed.source}")))
+    return DatedPrice(
+        from_ns=day,
+        variants=tuple(v for v in variants.values() if numbers_of(v)),
+        source=said[:_SOURCE_CHARS],
+        **{**numbers_of(listed), **written},
+    )
+
+
+def _without(variant: VariantPrice, written: dict[str, int]) -> VariantPrice:
+    return msgspec.structs.replace(variant, **dict.fromkeys(set(written) & set(NUMBERS)))
+
+
+def _over(variant: VariantPrice, below: VariantPrice) -> VariantPrice:
+    return msgspec.structs.replace(below, **numbers_of(variant))

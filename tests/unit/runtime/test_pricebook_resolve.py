@@ -1,0 +1,136 @@
+"""A target that names a model gets its prices; what the operator writes goes before them; others stay as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidegate.events.config import DatedPrice, Settings, VariantPrice
+from tidegate.events.money import Tokens, cost_nanousd
+from tidegate.runtime.pricebook.entries import ModelPrices
+from tidegate.runtime.pricebook.resolve import overlaid, resolved
+from tidegate.runtime.settings import ConfigInvalid, parse_settings, read_config
+from tidegate.runtime.validation import Mistake
+
+HEAD = '[[tenants]]\nid = "t"\n[[routes]]\nname = "r"\ncandidates = [{ target = "x" }]\n'
+TARGET = '[[targets]]\nid = "x"\ndialect = "openai"\nbase_url = "https://api.example.test"\nmodel = "m"\n'
+FILE = '[[models]]\nid = "mine/m"\n[[models.prices]]\nsource = "mine"\ninput_uncached = "1"\noutput = "2"\n'
+USD = 10**9
+
+
+def prices_of(text: str, folder: Path = Path()) -> tuple[DatedPrice, ...]:
+    (target,) = parse_settings(HEAD + TARGET + text, folder=folder).targets
+    return target.prices
+
+
+def test_a_config_without_the_book_is_what_it_always_was() -> None:
+    text = '[[targets.prices]]\ninput_uncached = "3"\noutput = "15"\n'
+    assert prices_of(text) == (DatedPrice(input_uncached=3 * USD, output=15 * USD),)
+
+    def no_book() -> object:
+        raise AssertionError("the book was loaded")
+
+    settings = Settings()
+    assert resolved(settings, no_book, []) is settings  # type: ignore[arg-type]
+
+
+def test_a_named_model_is_resolved_into_numbers_with_their_origin() -> None:
+    found = prices_of('price_book = "openai/gpt-4.1"\n')
+    assert (found[0].input_uncached, found[0].cache_read, found[0].output) == (2 * USD, USD // 2, 8 * USD)
+    assert all((price.source or "").startswith("genai-prices ") for price in found)
+    priority = found[-1].list_price()
+    assert cost_nanousd(Tokens(10**6, output=0, service_tier="priority"), priority) == 3_500_000_000
+
+
+def test_an_unknown_model_is_a_mistake_of_its_line_that_names_near_ones() -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        prices_of('price_book = "openai/gpt-4.11"\n')
+    (mistake,) = caught.value.mistakes
+    assert mistake.startswith(
+        "tidegate.toml:11: targets[0].price_book: `openai/gpt-4.11` is not in the price book"
+    )
+    assert "openai/gpt-4.1" in mistake
+
+
+def test_other_mistakes_are_told_beside_it() -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        prices_of(
+            'price_book = "nobody/nothing"\npool = "none"\n[[targets]]\nid = "x"\ndialect = "openai"\nbase_url = "ftp://x"\nmodel = "m"\n'
+        )
+    assert len(caught.value.mistakes) > 1
+
+
+def test_prices_of_a_file_go_before_those_of_the_book(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text(FILE)
+    text = 'price_file = "p.toml"\n' + HEAD + TARGET + 'price_book = "mine/m"\n'
+    config = tmp_path / "tidegate.toml"
+    config.write_text(text)
+    (target,) = read_config(config).settings.targets
+    assert target.prices == (DatedPrice(input_uncached=USD, output=2 * USD, source="mine"),)
+
+
+@pytest.mark.parametrize("content", [None, "[[models]]\nid = 3\n"])
+def test_a_price_file_that_cannot_be_used_is_a_mistake_also_where_nobody_needs_it(
+    tmp_path: Path, content: str | None
+) -> None:
+    if content is not None:
+        (tmp_path / "p.toml").write_text(content)
+    with pytest.raises(ConfigInvalid, match=r"tidegate.toml:1: price_file: .*p\.toml"):
+        parse_settings('price_file = "p.toml"\n' + HEAD + TARGET, folder=tmp_path)
+
+
+def test_the_operators_number_holds_for_every_length_and_tier() -> None:
+    found = prices_of('price_book = "openai/gpt-5.4"\n[[targets.prices]]\ninput_uncached = "1"\n')
+    for price in found:
+        assert price.input_uncached == USD
+        assert all(variant.input_uncached is None for variant in price.variants)
+        assert any(variant.output is not None for variant in price.variants)
+        assert (price.source or "").startswith("the operator's, else genai-prices ")
+
+
+LISTED = (
+    DatedPrice(
+        input_uncached=10, output=20, source="book", variants=(VariantPrice(service_tier="flex", output=9),)
+    ),
+    DatedPrice(from_ns=100, input_uncached=11, output=21, cache_read=1, source="book"),
+)
+
+
+def test_own_prices_hold_from_their_day_on_over_every_later_listed_one() -> None:
+    own = (DatedPrice(from_ns=50, output=5, source="contract"),)
+    assert overlaid(LISTED, own) == (
+        LISTED[0],
+        DatedPrice(from_ns=50, input_uncached=10, output=5, source="contract, else book"),
+        DatedPrice(from_ns=100, input_uncached=11, output=5, cache_read=1, source="contract, else book"),
+    )
+
+
+def test_own_variants_are_laid_over_the_listed_ones() -> None:
+    flex = VariantPrice(service_tier="flex", input_uncached=4)
+    long = VariantPrice(above_input_tokens=7, output=3)
+    first, _ = overlaid(LISTED, (DatedPrice(variants=(flex, long)),))
+    assert first.variants == (VariantPrice(service_tier="flex", input_uncached=4, output=9), long)
+    assert overlaid(LISTED, ()) == LISTED
+
+
+def test_where_nothing_is_listed_yet_the_own_price_stands_alone() -> None:
+    own = (DatedPrice(input_uncached=1, output=2),)
+    listed = (DatedPrice(from_ns=9, input_uncached=3, output=4, source="b"),)
+    first, second = overlaid(listed, own)
+    assert first == own[0]
+    assert (second.input_uncached, second.from_ns, second.source) == (1, 9, "the operator's, else b")
+
+
+def test_a_model_that_is_unknown_leaves_the_own_prices() -> None:
+    from tidegate.runtime.pricebook.book import PriceBook
+
+    mistakes: list[Mistake] = []
+    settings = parse_settings(HEAD + TARGET + '[[targets.prices]]\ninput_uncached = "1"\noutput = "2"\n')
+    (target,) = settings.targets
+    import msgspec
+
+    named = msgspec.structs.replace(settings, targets=(msgspec.structs.replace(target, price_book="a/b"),))
+    found = resolved(named, lambda: PriceBook([], "o", (ModelPrices(id="a/c", prices=()),)), mistakes)
+    assert found.targets[0].prices == target.prices
+    assert [mistake.path for mistake in mistakes] == [("targets", 0, "price_book")]
