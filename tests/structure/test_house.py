@@ -50,6 +50,7 @@ PURE = {
         "session",
         "credentials",
         "asks",
+        "inline_data",
         "settlements",
     },
     "estimator": {

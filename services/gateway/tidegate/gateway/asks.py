@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from tidegate.events.types import Dialect
 from tidegate.gateway.errors import GatewayError
+from tidegate.gateway.inline_data import inline_data
 
 _BYTES_PER_TOKEN = 4
 MAX_TOKENS = 2**31 - 1
@@ -33,7 +34,8 @@ class Body(Protocol):
         ...
 
     def input_tokens(self) -> int:
-        """Estimate: bytes of what the model reads ÷ 4, rounded up; the provider counts later."""
+        """Estimate: bytes of what the model reads ÷ 4, rounded up, and per image, page or second of sound what
+        vendors count for it; the provider counts later."""
         ...
 
     def has_images(self) -> bool:
@@ -84,8 +86,8 @@ class TurnsBody(msgspec.Struct, gc=False):
         return bool(self.stream_options and self.stream_options.get("include_usage"))
 
     def input_tokens(self) -> int:
-        """Estimate: bytes of messages, system and tools ÷ 4, rounded up; the provider counts later."""
-        return tokens_of(len(self.messages) + len(self.system) + len(self.tools))
+        """See Body. What is read are messages, system and tools."""
+        return tokens_read(self.messages, len(self.system) + len(self.tools))
 
     def has_images(self) -> bool:
         """True when a content block looks like an image; a text that quotes one only over-demands."""
@@ -146,6 +148,12 @@ def check_limit(limit: int | None) -> None:
 def tokens_of(size_bytes: int) -> int:
     """Estimate of the tokens in so many bytes of JSON."""
     return -(-size_bytes // _BYTES_PER_TOKEN)
+
+
+def tokens_read(turns: Raw, others_bytes: int) -> int:
+    """Estimate of the tokens in a conversation and so many bytes of JSON beside it: base64 of an image is no text."""
+    inline = inline_data(bytes(turns))
+    return tokens_of(len(turns) - inline.size_bytes + others_bytes) + inline.tokens
 
 
 def shows_images(turns: Raw) -> bool:

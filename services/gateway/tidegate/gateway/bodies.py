@@ -14,6 +14,7 @@ from tidegate.gateway.asks import (
     parsed,
     shows_images,
     tokens_of,
+    tokens_read,
 )
 from tidegate.gateway.errors import GatewayError
 
@@ -45,7 +46,7 @@ class ResponsesBody(msgspec.Struct, gc=False):
 
     def input_tokens(self) -> int:
         """See Body."""
-        return tokens_of(len(self.input) + len(self.instructions) + len(self.tools))
+        return tokens_read(self.input, len(self.instructions) + len(self.tools))
 
     def has_images(self) -> bool:
         """See Body."""
