@@ -181,6 +181,12 @@ def test_opaque_thinking_comes_back_byte_for_byte() -> None:
     said = answered(C, M, answer)["choices"][0]["message"]
     made = translate.request(C, M, {"messages": [{"role": "user", "content": "q"}, said]}, model="m")
     assert json.loads(made.body)["messages"][1]["content"] == [thinking, redacted, TEXT]
+    wrapped = {
+        "type": "reasoning",
+        "summary": [],
+        "encrypted_content": f"tidegate:anthropic:redacted:{signature}",
+    }
+    assert answered(M, R, response(wrapped))["content"] == [redacted]
     sealed = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": signature}
     said = answered(M, R, response(sealed, OUTPUT_TEXT))["content"]
     body = {

@@ -110,6 +110,15 @@ def test_instructions_alone_are_asked_as_a_question() -> None:
     assert warnings == ("messages.role.system",)
 
 
+def test_a_request_that_says_nothing_is_refused() -> None:
+    for upstream in (M, R):
+        with pytest.raises(RequestRefused, match="say something"):
+            chat({"role": "system", "content": ""}, upstream=upstream)
+    made, warnings = chat({"role": "system", "content": "a"}, upstream=R)
+    assert made == [{"type": "message", "role": "system", "content": [{"type": "input_text", "text": "a"}]}]
+    assert warnings == ()
+
+
 def test_a_line_of_billing_data_does_not_spoil_the_prompt_cache() -> None:
     made, warnings = sent(M, C, system=[text("x-anthropic-billing-header: cc_version=2; cch=1;"), text("a")])
     assert made["messages"][0]["content"] == "a"

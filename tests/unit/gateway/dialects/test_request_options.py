@@ -81,6 +81,7 @@ CARRIED: list[tuple[Wire, Wire, dict[str, Any], dict[str, Any]]] = [
     # structured output
     (C, M, {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}}, {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
     (C, R, {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "description": "d", "schema": SCHEMA, "strict": True}}}, {"text": {"format": {"type": "json_schema", "name": "n", "description": "d", "schema": SCHEMA, "strict": True}}}),
+    (C, R, {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}}, {"text": {"format": {"type": "json_schema", "name": "answer", "schema": SCHEMA}}}),
     (C, R, {"response_format": {"type": "json_object"}}, {"text": {"format": {"type": "json_object"}}}),
     (R, C, {"text": {"format": {"type": "json_object"}}}, {"response_format": {"type": "json_object"}}),
     (R, C, {"text": {"format": {"type": "json_schema", "name": "n", "description": "d", "schema": SCHEMA}}}, {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "description": "d", "schema": SCHEMA}}}),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from support.dialect_answers import WIRES, stream, whole
 from support.dialect_calls import CONTEXT, streamed
 from support.dialect_corpus import spec
+from support.dialect_mutations import mutated
 from tidegate.gateway.dialects import translate
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.faults import AnswerMalformed
@@ -125,22 +126,6 @@ def test_bytes_after_the_end_are_dropped(client: Wire, upstream: Wire) -> None:
     assert run(client, upstream, [data + data]) == expected
 
 
-def _mutated(value: Any, random: Random) -> Any:
-    """The value with something odd in one place."""
-    odd = random.choice([None, 5, -1, 2**70, "x", "", [], {}, True, [5], {"type": "x"}, 1e400])
-    if isinstance(value, dict) and value and random.random() < 0.8:
-        name = random.choice(list(value))
-        return {
-            k: (_mutated(v, random) if k == name else v)
-            for k, v in value.items()
-            if k != name or random.random() < 0.9
-        }
-    if isinstance(value, list) and value and random.random() < 0.8:
-        at = random.randrange(len(value))
-        return [_mutated(item, random) if index == at else item for index, item in enumerate(value)]
-    return odd
-
-
 def _attack(client: Wire, upstream: Wire, seed: int) -> None:
     """Odd values, repeated, dropped and shuffled events: a fault with a name or an answer, nothing else."""
     random = Random(seed)
@@ -151,7 +136,7 @@ def _attack(client: Wire, upstream: Wire, seed: int) -> None:
         deed = random.random()
         head, _, text = units[at].partition(b"data: ")
         if deed < 0.6 and text.startswith(b"{"):
-            units[at] = head + b"data: " + json.dumps(_mutated(json.loads(text), random)).encode()
+            units[at] = head + b"data: " + json.dumps(mutated(json.loads(text), random)).encode()
         elif deed < 0.7:
             units.insert(random.randrange(len(units)), units[at])
         elif deed < 0.8 and len(units) > 1:
@@ -163,7 +148,7 @@ def _attack(client: Wire, upstream: Wire, seed: int) -> None:
     _, step, _ = run(client, upstream, [b"\n\n".join(units) + b"\n\n"])
     assert step.finished
     assert step.fault is None or step.fault
-    body = json.dumps(_mutated(whole(upstream, answer), random)).encode()
+    body = json.dumps(mutated(whole(upstream, answer), random)).encode()
     with suppress(AnswerMalformed):
         translate.answer(client, upstream, body, CONTEXT)
 

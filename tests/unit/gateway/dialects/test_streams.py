@@ -224,6 +224,8 @@ def test_free_text_sent_as_a_function_comes_back_as_free_text() -> None:
         ("custom_tool_call", "patch", "*** x"), ("function_call", "long.name", None), ("custom_tool_call", "patch", ""),
     ]  # fmt: skip
     assert output[1]["arguments"] == "{}"
+    _, found = streamed(R, C, events(call("", 0, "c", "f"), "[DONE]"))
+    assert found[-1]["response"]["output"][0]["arguments"] == "{}"
     _, found = streamed(C, R, responses_events(tool_item("p", '{"input": "*** x"}')), context)
     choices = [choice for event in found for choice in event["choices"]]
     deltas = [choice["delta"]["tool_calls"][0] for choice in choices if "tool_calls" in choice["delta"]]
@@ -362,6 +364,7 @@ def test_a_stop_sequence_is_told_by_its_name() -> None:
         {"type": "message_start"},
         {"type": "message_delta", "delta": {"stop_reason": "stop_sequence", "stop_sequence": "x"}},
         {"type": "message_delta"},
+        {"type": "message_delta", "delta": {}},
         {"type": "message_stop"},
     )
     translator = StreamTranslator(M, C, CONTEXT)

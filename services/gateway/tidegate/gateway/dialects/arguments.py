@@ -14,6 +14,7 @@ CUSTOM_SCHEMA: dict[str, Any] = {
     "required": [CUSTOM_FIELD],
     "additionalProperties": False,
 }
+_TRIES = 8
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -62,11 +63,9 @@ def _whole_part(text: str) -> Any:
             saves.append((at + 1, "".join(reversed(open_brackets))))
         elif sign == ",":
             saves.append((at, "".join(reversed(open_brackets))))
-    for at, closing in reversed(saves[-8:]):
-        try:
+    for at, closing in reversed(saves[-_TRIES:]):
+        if is_whole(text[:at] + closing):
             return orjson.loads(text[:at] + closing)
-        except orjson.JSONDecodeError:
-            continue
     return None
 
 

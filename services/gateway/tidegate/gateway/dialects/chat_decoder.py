@@ -130,12 +130,10 @@ class ChatDecoder:
 
     def _end_complete_call(self) -> None:
         """Arguments that are whole cannot go on: what waits for their block need not wait any more."""
-        call = self._blocks.current
-        while isinstance(call, int) and self._calls[call].is_complete():
-            self._blocks.close(call)
-            if call == self._blocks.current:
-                return
-            call = self._blocks.current
+        key = self._blocks.current
+        while isinstance(key, int) and self._calls[key].is_complete():
+            self._blocks.close(key)
+            key = self._blocks.current
 
     def _call(self, delta: Fields) -> None:
         custom = delta.inner("custom")

@@ -20,11 +20,6 @@ BUDGET_TOKENS: dict[Effort, int] = {
 """The budget an effort stands for; no vendor publishes one, so the steps are ours."""
 
 
-def is_effort(word: str) -> bool:
-    """Is this one of the words we know?"""
-    return word in ORDER
-
-
 def nearest(effort: Effort, accepted: Sequence[Effort]) -> Effort:
     """The accepted effort closest to `effort`, of two equally close ones the lower; all when none is listed.
 

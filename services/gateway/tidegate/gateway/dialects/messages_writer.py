@@ -24,6 +24,8 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
         system, messages = (), (Message("user", system),)
         notes.drop("messages.role.system")
     turns = Turns(quirks, names, notes).write(messages)
+    if not turns:
+        raise RequestRefused("messages", "must say something")
     thinking = messages_thinking.of(request, quirks, notes)
     body: dict[str, Any] = {"model": model, "max_tokens": thinking.max_tokens}
     if request.tools:

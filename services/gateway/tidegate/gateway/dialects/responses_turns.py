@@ -3,7 +3,6 @@
 from typing import Any
 
 from tidegate.gateway.dialects.blocks import (
-    Block,
     Document,
     Image,
     Message,
@@ -89,7 +88,7 @@ class Turns:
             return item | {"input": call.arguments}
         return item | {"arguments": call.arguments or "{}"}
 
-    def _part(self, block: Block, is_assistant: bool) -> dict[str, Any]:
+    def _part(self, block: Text | Refusal | Image | Document, is_assistant: bool) -> dict[str, Any]:
         if isinstance(block, Text):
             return {"type": "output_text" if is_assistant else "input_text", "text": block.text}
         if isinstance(block, Refusal):
@@ -98,10 +97,8 @@ class Turns:
             raise RequestRefused("messages.content", "the upstream takes only words from the assistant")
         if isinstance(block, Image):
             return {"type": "input_image", "image_url": image_url(block), "detail": block.detail or "auto"}
-        if isinstance(block, Document) and block.text is not None:
+        if block.text is not None:
             return {"type": "input_text", "text": document_as_text(block)}
-        if isinstance(block, Document) and block.url is not None:
+        if block.url is not None:
             return {"type": "input_file", "file_url": block.url}
-        if isinstance(block, Document):
-            return {"type": "input_file", **document_as_file(block)}
-        raise RequestRefused("messages.content", "the upstream takes no such content")
+        return {"type": "input_file", **document_as_file(block)}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidegate.gateway.dialects import effort, responses_turns
-from tidegate.gateway.dialects.blocks import OutputFormat, Request, Thinking, Tool, ToolChoice
+from tidegate.gateway.dialects.blocks import Message, OutputFormat, Request, Thinking, Tool, ToolChoice
 from tidegate.gateway.dialects.chat_turns import has_mark
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.names import ToolNames
@@ -19,15 +19,18 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
     """Raises RequestRefused."""
     if request.stop:
         raise RequestRefused("stop", "the upstream has no stop sequences")
-    if not request.messages and not request.system:
-        raise RequestRefused("messages", "must hold at least one message")
+    system, messages = request.system, request.messages
+    if not messages:
+        system, messages = (), (Message("system", system),)
     body: dict[str, Any] = {"model": model}
-    instructions = "\n\n".join(text.text for text in request.system)
+    instructions = "\n\n".join(text.text for text in system)
     if instructions:
         body["instructions"] = instructions
     if request.tools:
         body["tools"] = [_tool(tool, quirks, names) for tool in request.tools]
-    body["input"] = responses_turns.Turns(quirks, names, notes).write(request.messages)
+    body["input"] = responses_turns.Turns(quirks, names, notes).write(messages)
+    if not body["input"]:
+        raise RequestRefused("messages", "must say something")
     reasoning = _reasoning(request, quirks, notes)
     fields: dict[str, Any] = {
         "tool_choice": _choice(request.tool_choice, request.tools, names),
