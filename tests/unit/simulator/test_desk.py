@@ -106,3 +106,15 @@ async def test_unknown_paths_are_404_and_cost_nothing(simulate: Simulate, http: 
     assert (await http.get(base + "/v1/nowhere")).json()["error"]["code"] == "unknown_url"
     assert (await http.get(base + CHAT)).status_code == 404
     assert simulator.engines["p"].log.lines == []
+
+
+async def test_the_newest_requests_can_be_read_whole_but_for_their_keys(
+    simulate: Simulate, http: httpx.AsyncClient
+) -> None:
+    base = (await simulate(keep_requests=1)).base_url("p")
+    for text in ("first", "second"):
+        await http.post(base + CHAT + "?beta=true", json=chat(text), headers={"x-api-key": "sk-secret"})
+    (kept,) = (await http.get(base + "/_sim/requests")).json()["requests"]
+    assert (kept["ordinal"], kept["path"], kept["query"]) == (2, CHAT, "beta=true")
+    assert "second" in kept["body"]
+    assert "sk-secret" not in str(kept)

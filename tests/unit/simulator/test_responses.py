@@ -9,7 +9,9 @@ import orjson
 import pytest
 from openai.types.responses import Response
 
+from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.server import RunningSimulator
+from tidegate.simulator.stored import MAX_ANSWERS, AnswerStore
 from unit.simulator.conftest import Simulate
 from unit.simulator.rig import MODEL, Bench, body_of, last_line, status_of
 
@@ -269,3 +271,17 @@ async def test_prices_of_the_cache_hold_for_responses_too() -> None:
     answer = await answered(bench, asked(input="s" * 64))
     assert answer["usage"]["input_tokens_details"]["cached_tokens"] == 16
     assert last_line(bench).tokens.cache_read == 16
+
+
+def test_the_oldest_answers_are_forgotten_first() -> None:
+    store = AnswerStore()
+    for number in range(MAX_ANSWERS + 1):
+        store.keep(str(number), [])
+    assert store.items(str(MAX_ANSWERS)) == []
+    with pytest.raises(Refusal, match="not found"):
+        store.items("0")
+
+
+@pytest.mark.parametrize("fields", [{"include": "x"}, {"include": [1]}, {"stream": 5}, {"tools": [5]}])
+async def test_fields_of_the_wrong_type_are_refused(fields: dict[str, Any]) -> None:
+    assert (await refused(Bench(), asked(**fields)))[0] == 400

@@ -83,7 +83,7 @@ class Answer(NamedTuple):
     @property
     def silent_tokens(self) -> int:
         """Reasoning that is billed but not shown."""
-        return self.tokens.reasoning - sum(part.tokens for part in self.parts if part.kind in THOUGHT)
+        return max(self.tokens.reasoning - sum(part.tokens for part in self.parts if part.kind in THOUGHT), 0)
 
     def joined(self, kind: PartKind) -> str:
         """The texts of a kind, one after the other."""

@@ -136,6 +136,7 @@ class Provider(Strict, frozen=True):
     cache: CacheRule | None = None
     faults: tuple[FaultRule, ...] = ()
     scripts: tuple[Script, ...] = ()
+    shapes: tuple[str, ...] = ()
     reasoning_field: ReasoningField = "reasoning_content"
     refused_fields: tuple[str, ...] = ()
     refused_roles: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from tidegate.simulator.framing import LAST_CHUNK, render_body, render_head
 from tidegate.simulator.plan import JSON_TYPE, STREAM_TYPE, Job, Step, plain, worked
 from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.seeded import noise
+from tidegate.simulator.shape_catalogue import SHAPES
 
 _GZIP = (b"content-encoding", b"gzip")
 _GZIP_WINDOW_BITS = 31
@@ -19,7 +20,7 @@ _HTML = b"<html><body><h1>Bad Gateway</h1></body></html>"
 def steps(job: Job) -> Iterator[Step]:
     """The plan of a job, with its fault at work."""
     fault = job.fault
-    if fault is None:
+    if fault is None or fault.kind in SHAPES:
         return plain(job)
     if fault.kind.isdigit():
         return _status(job, fault)

@@ -1,28 +1,20 @@
 """The fault catalogue, and how a request gets its fault: header, model name, or the provider's schedule."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from tidegate.simulator.config import FaultRule
+from tidegate.simulator.fault_kind import FaultKind
 from tidegate.simulator.seeded import unit
+from tidegate.simulator.shape_catalogue import CHOICES, SHAPES
 
 FAULT_HEADER = b"x-sim-fault"
+SHAPE_HEADER = b"x-sim-shape"
 
 
 class FaultUnknown(ValueError):
     """No such fault, or a parameter it does not take."""
-
-
-class FaultKind(NamedTuple):
-    """What a fault does, its parameters with their defaults, and what is billed.
-
-    Faults that bill nothing strike before admission: they use no quota.
-    """
-
-    what: str
-    params: Mapping[str, str]
-    bill: Literal["nothing", "so far", "all"]
 
 
 class Fault(NamedTuple):
@@ -33,7 +25,7 @@ class Fault(NamedTuple):
 
     def text(self, name: str) -> str:
         """A parameter, or its default from the catalogue."""
-        return self.params.get(name, CATALOGUE[self.kind].params[name])
+        return self.params.get(name, known(self.kind).params[name])
 
     def number(self, name: str) -> float:
         """A numeric parameter, or its default. Unit: as the parameter's name says."""
@@ -97,19 +89,29 @@ LISTENER_MODES = {
 _TEXT_PARAMS = frozenset({"code", "type", "message", "retry_after", "body", "model"})
 
 
-def check(kind: str, params: Mapping[str, str]) -> None:
-    """Raise FaultUnknown unless the catalogue has `kind` with these parameters, numbers where due."""
-    if kind not in CATALOGUE:
+def known(kind: str) -> FaultKind:
+    """The catalogue's entry of a fault or a shape. Raises FaultUnknown."""
+    found = CATALOGUE.get(kind) or SHAPES.get(kind)
+    if found is None:
         raise FaultUnknown(f"fault {kind!r} is not in the catalogue")
+    return found
+
+
+def check(kind: str, params: Mapping[str, str]) -> None:
+    """Raise FaultUnknown unless the catalogue has `kind` with these parameters, numbers and words where due."""
+    entry = known(kind)
+    word, words = CHOICES.get(kind, ("", ()))
     for name, value in params.items():
-        if name not in CATALOGUE[kind].params:
+        if name not in entry.params:
             raise FaultUnknown(f"fault {kind} has no parameter {name!r}")
-        if name not in _TEXT_PARAMS and not _is_count(value):
+        if name == word and value not in words:
+            raise FaultUnknown(f"fault {kind}: {name} must be one of {', '.join(words)}, not {value!r}")
+        if name != word and name not in _TEXT_PARAMS and not _is_count(value):
             raise FaultUnknown(f"fault {kind}: {name} must be a number >= 0, not {value!r}")
 
 
 def parse(text: str) -> Fault:
-    """Read `kind;name=value;…` (values percent-encoded). Raises FaultUnknown."""
+    """Read `kind;name=value;…` (values percent-encoded), a fault or a shape. Raises FaultUnknown."""
     kind, *pairs = text.split(";")
     params: dict[str, str] = {}
     for pair in pairs:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tidegate.simulator.config import Model, Provider, SimulatorConfig
-from tidegate.simulator.faults import FaultUnknown, check
+from tidegate.simulator.faults import FaultUnknown, check, parse
 
 
 class ConfigError(ValueError):
@@ -61,6 +61,11 @@ def _provider_mistakes(provider: Provider) -> Iterator[str]:
         yield "dialects: at least one is needed"
     names = Counter(model.name for model in provider.models)
     yield from (f"model {name}: declared {count} times" for name, count in names.items() if count > 1)
+    for shape in provider.shapes:
+        try:
+            parse(shape)
+        except FaultUnknown as error:
+            yield str(error)
     scripts = Counter(script.name for script in provider.scripts)
     yield from (f"script {name}: declared {count} times" for name, count in scripts.items() if count > 1)
     for model in provider.models:

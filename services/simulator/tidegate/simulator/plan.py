@@ -94,11 +94,13 @@ def _streamed(job: Job, encode: Encoder | None, extra: Headers) -> Iterator[Step
     produced = 0
     first_s = timing.ttft_s - header_s
     for event in job.wire.events(job.answer, job.event_tokens):
-        wait_s = (event.produced - produced) * timing.token_s
-        if event.produced and not produced:
+        # An event that was moved to a later place does not take tokens back.
+        by_now = max(event.produced, produced)
+        wait_s = (by_now - produced) * timing.token_s
+        if by_now and not produced:
             # The first token comes at the TTFT, and so takes no time of its own.
             wait_s += first_s - timing.token_s
-        produced = event.produced
+        produced = by_now
         data = event.data if encode is None else encode(event.data)
         outcome: Outcome | None = "completed" if event.stage == "terminal" else None
         yield Step(event.stage, wait_s, Body(data), produced, outcome)

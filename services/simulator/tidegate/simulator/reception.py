@@ -11,11 +11,21 @@ from tidegate.simulator.ask import Ask
 from tidegate.simulator.cache import Lookup, PrefixCache
 from tidegate.simulator.compose import Composer, Draft
 from tidegate.simulator.config import FaultRule, Provider
-from tidegate.simulator.faults import CATALOGUE, FAULT_HEADER, Fault, FaultUnknown, Schedule, parse
+from tidegate.simulator.faults import (
+    FAULT_HEADER,
+    SHAPE_HEADER,
+    Fault,
+    FaultUnknown,
+    Schedule,
+    known,
+    parse,
+)
 from tidegate.simulator.invoice import Line
 from tidegate.simulator.plan import JSON_TYPE, Job, Step
 from tidegate.simulator.refusal import Refusal
+from tidegate.simulator.reshaped import Reshaped, check_shape
 from tidegate.simulator.seeded import digest
+from tidegate.simulator.shape_catalogue import SHAPES
 from tidegate.simulator.tokens import NO_TOKENS, TokenClasses, count
 from tidegate.simulator.visit import Visit
 from tidegate.simulator.wire import Wire
@@ -68,19 +78,24 @@ class Reception:
         line.model, line.stream = ask.name, ask.stream
         fault = self._fault(request, ask, line)
         line.fault = fault.kind if fault else None
+        shapes = self._shapes(request, wire, fault)
+        if shapes:
+            wire = Reshaped(wire, shapes)
         model = self._models.get(ask.name)
         if model is None:
             raise Refusal(404, f"The model `{ask.name}` does not exist or you do not have access to it.")
         self._check_habits(ask)
         self._check_history(ask)
         draft = self._composer.draft(request, ask, model, line.body_sha256)
-        if fault is not None and CATALOGUE[fault.kind].bill == "nothing":
+        if fault is not None and known(fault.kind).bill == "nothing":
             job = self._job(wire, ask, draft, NO_TOKENS, fault, line)
             return Visit(line, fault_plans.steps(job))
         lookup = self._lookup(wire, ask, line.arrived_s)
         prepare.check_context(lookup.tokens, model)
         self.account.admit(model, line.arrived_s)
         job = self._job(wire, ask, draft, lookup.tokens, fault, line)
+        if any(shape.kind == "zero_usage" for shape in shapes):
+            job = job._replace(answer=job.answer._replace(tokens=NO_TOKENS))
         line.served_model = fault.text("model") if fault and fault.kind == "wrong_model" else ask.model
         return Visit(line, fault_plans.steps(job), job.answer.tokens, model, lookup)
 
@@ -146,6 +161,18 @@ class Reception:
             return parse(text)
         except FaultUnknown as error:
             raise Refusal(400, str(error), code="sim_fault_unknown") from error
+
+    def _shapes(self, request: SimRequest, wire: Wire, fault: Fault | None) -> list[Fault]:
+        """The habits of the provider, then those that the request asks for. Raises Refusal 400."""
+        try:
+            own = [parse(text) for text in self._provider.shapes]
+            asked = [parse(text) for text in (request.header(SHAPE_HEADER) or "").split(",") if text]
+            asked += [fault] if fault is not None and fault.kind in SHAPES else []
+            for shape in asked:
+                check_shape(wire.dialect, shape)
+        except FaultUnknown as error:
+            raise Refusal(400, str(error), code="sim_fault_unknown") from error
+        return [*own, *asked]
 
     def _lookup(self, wire: Wire, ask: Ask, now_s: float) -> Lookup:
         if ask.embeds is not None:
