@@ -38,8 +38,11 @@ def sources() -> set[str]:
 
 
 def is_pure(name: str) -> bool:
-    path = Path(name)
-    return any(name.startswith(f"{ROOMS[room]}/") and path.stem in modules for room, modules in PURE.items())
+    return any(
+        name == f"{ROOMS[room]}/tidegate/{room}/{module}.py"
+        for room, modules in PURE.items()
+        for module in modules
+    )
 
 
 def holes(summary: Mapping[str, Any], file: Mapping[str, Any]) -> str:

@@ -52,6 +52,10 @@ PURE = {
         "asks",
         "inline_data",
         "settlements",
+        *(
+            f"dialects/{path.stem}"
+            for path in (ROOT / ROOMS["gateway"] / "tidegate/gateway/dialects").glob("*.py")
+        ),
     },
     "estimator": {
         "fold",
