@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FILE = (
-    Path(__file__).resolve().parents[2]
-    / "services/runtime/tidegate/runtime/pricebook/genai_prices.json.gz"
+    Path(__file__).resolve().parents[2] / "services/runtime/tidegate/runtime/pricebook/genai_prices.json.gz"
 )
 RELEASED = {"0.2.3": "2026-11-10"}
 """Day of each release that was taken over, as the package index tells it; no price of the package has one itself."""

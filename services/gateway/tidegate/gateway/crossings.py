@@ -13,6 +13,7 @@ from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.faults import RequestRefused
 from tidegate.gateway.dialects.for_client import Context
 from tidegate.gateway.errors import GatewayError
+from tidegate.gateway.usage_rules import UsageRules
 
 PREFERRED: Mapping[Dialect, tuple[Wire, ...]] = {
     "openai": ("openai-responses", "anthropic"),
@@ -84,9 +85,14 @@ class Crossings:
         return Crossed(self._client, upstream, around, made.warnings, made.context)
 
 
-def crossed_back(crossed: Crossed, answer: bytes) -> bytes:
+def context_for(crossed: Crossed, rules: UsageRules) -> Context:
+    """What an answer's way back needs when the target that gave it reports its usage by these rules."""
+    return msgspec.structs.replace(crossed.context, usage_rules=rules)
+
+
+def crossed_back(crossed: Crossed, answer: bytes, rules: UsageRules) -> bytes:
     """A whole answer in the client's dialect. Raises AnswerMalformed."""
-    return translate.answer(crossed.client, crossed.upstream, answer, crossed.context)
+    return translate.answer(crossed.client, crossed.upstream, answer, context_for(crossed, rules))
 
 
 def _parsed(raw: bytes) -> dict[str, Any]:

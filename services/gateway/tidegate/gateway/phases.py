@@ -9,6 +9,7 @@ from tidegate.events.types import Dialect
 from tidegate.gateway.responses_events import ResponsesEvents
 from tidegate.gateway.sse import BOM, MAX_EVENT_BYTES, SseOverflow, UnitCutter, parse_unit, split_units
 from tidegate.gateway.stream_events import AnthropicEvents, Meaning, OpenAiEvents, Reading, Vocabulary
+from tidegate.gateway.usage_rules import UsageRules
 
 MAX_HEAD_BYTES = 64 * 1024
 _VOCABULARIES: dict[Dialect, Vocabulary] = {
@@ -56,10 +57,15 @@ class StreamPhases:
     )
 
     def __init__(
-        self, dialect: Dialect, *, client_wants_usage: bool, max_event_bytes: int = MAX_EVENT_BYTES
+        self,
+        dialect: Dialect,
+        *,
+        client_wants_usage: bool,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        usage_rules: UsageRules | None = None,
     ) -> None:
         self._vocabulary = _VOCABULARIES[dialect]
-        self._reading = Reading(dialect, client_wants_usage=client_wants_usage)
+        self._reading = Reading(dialect, client_wants_usage=client_wants_usage, usage_rules=usage_rules)
         self._cutter = UnitCutter(max_event_bytes)
         self._head: list[bytes] = []
         self._head_bytes = 0

@@ -39,14 +39,15 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
     answer = _vectors_aside(body) if dialect == "openai-embeddings" else parse_json(body)
     if answer is None:
         return attempt.broken("answer_not_json", "answer is no JSON object", Ending(outcome="failed"))
-    tokens = usage.from_answer(dialect, answer)
+    rules = attempt.target.usage_rules[dialect]
+    tokens = usage.from_answer(dialect, answer, rules)
     model = answer.get("model")
     ending = Ending(outcome="completed", tokens=tokens, model=model if isinstance(model, str) else None)
     if _is_error(dialect, answer):
         return attempt.error_in_answer(answer, Ending(outcome="failed", tokens=tokens))
     if attempt.crossed is not None:
         try:
-            body = crossed_back(attempt.crossed, body)
+            body = crossed_back(attempt.crossed, body, rules)
         except AnswerMalformed as error:
             ending = Ending(outcome="failed", tokens=tokens, model=ending.model)
             return attempt.broken("answer_malformed", str(error), ending)

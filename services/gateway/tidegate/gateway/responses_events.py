@@ -37,7 +37,7 @@ class ResponsesEvents:
         return Meaning.CONTENT if self._is_content(kind, event) else Meaning.OTHER
 
     def _read_response(self, response: dict[str, Any], reading: Reading) -> None:
-        reading.usage.observe(response.get("usage"))
+        reading.usage.observe(response.get("usage"), response.get("service_tier"))
         model = response.get("model")
         if reading.model is None and isinstance(model, str):
             reading.model = model or None

@@ -16,6 +16,7 @@ from tidegate.gateway.headers import forwarded_names
 from tidegate.gateway.outbound.origin import OriginPolicy
 from tidegate.gateway.outbound.tunnel import Proxy
 from tidegate.gateway.upstream import PreparedTarget, Upstream
+from tidegate.gateway.usage_rules import rules_for
 
 DEFAULT_RESERVE_TOKENS = 4_096
 MAX_RESERVE_TOKENS = 262_144
@@ -36,6 +37,7 @@ class ServedTarget:
         "pool",
         "prepared",
         "quota_noted_ns",
+        "usage_rules",
         "windows",
     )
 
@@ -56,6 +58,9 @@ class ServedTarget:
         self.dialects: tuple[Dialect, ...] = (config.dialect, *config.also_speaks)
         self.forwarded = {
             dialect: forwarded_names(dialect, config.forward_headers) for dialect in self.dialects
+        }
+        self.usage_rules = {
+            dialect: rules_for(dialect, config.provider, config.base_url) for dialect in self.dialects
         }
         self.windows = {window.id: window for window in pool.windows}
         self.quota_noted_ns = 0

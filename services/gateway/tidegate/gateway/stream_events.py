@@ -8,6 +8,7 @@ import orjson
 
 from tidegate.events.types import Dialect
 from tidegate.gateway.usage import UsageTally
+from tidegate.gateway.usage_rules import UsageRules
 
 
 class Meaning(Enum):
@@ -26,9 +27,11 @@ class Reading:
 
     __slots__ = ("client_wants_usage", "error", "model", "output_is_final", "usage")
 
-    def __init__(self, dialect: Dialect, *, client_wants_usage: bool) -> None:
+    def __init__(
+        self, dialect: Dialect, *, client_wants_usage: bool, usage_rules: UsageRules | None = None
+    ) -> None:
         self.client_wants_usage = client_wants_usage
-        self.usage = UsageTally(dialect)
+        self.usage = UsageTally(dialect, usage_rules)
         self.output_is_final = dialect != "anthropic"
         """Anthropic opens with a placeholder count that the closing delta replaces."""
         self.model: str | None = None
@@ -99,7 +102,7 @@ class OpenAiEvents:
             reading.model = model or None
         usage, choices = chunk.get("usage"), chunk.get("choices")
         if usage is not None:
-            reading.usage.observe(usage)
+            reading.usage.observe(usage, chunk.get("service_tier"))
             if not choices and not reading.client_wants_usage:
                 return Meaning.UNASKED_USAGE
         if isinstance(choices, list) and any(map(_is_content, choices)):

@@ -4,6 +4,7 @@ from tidegate.events.signals import FirstTokenSeen
 from tidegate.events.topics import SIGNALS
 from tidegate.gateway import headers
 from tidegate.gateway.attempt import Attempt, parse_json
+from tidegate.gateway.crossings import context_for
 from tidegate.gateway.dialects.stream import TranslatedPhases
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.outbound.exchange import UpstreamExchange
@@ -169,7 +170,9 @@ class StreamRelay:
 
 
 def _phases_of(attempt: Attempt) -> StreamPhases | TranslatedPhases:
-    crossed = attempt.crossed
+    crossed, rules = attempt.crossed, attempt.target.usage_rules[attempt.dialect]
     if crossed is None:
-        return StreamPhases(attempt.dialect, client_wants_usage=attempt.job.body.wants_usage_chunk)
-    return TranslatedPhases(crossed.upstream, crossed.client, crossed.context)
+        return StreamPhases(
+            attempt.dialect, client_wants_usage=attempt.job.body.wants_usage_chunk, usage_rules=rules
+        )
+    return TranslatedPhases(crossed.upstream, crossed.client, context_for(crossed, rules))
