@@ -4,7 +4,14 @@ from typing import get_args
 
 import pytest
 
-from tidegate.events.causes import MAX_HINT_NS, Consequence, consequence
+from tidegate.events.causes import (
+    ABOUT_A_REQUEST,
+    MAX_HINT_NS,
+    Confidence,
+    Consequence,
+    consequence,
+    says_of_target,
+)
 from tidegate.events.types import Cause
 
 S = 1_000_000_000
@@ -78,8 +85,23 @@ def test_a_repeated_throttle_closes_the_target_as_long_as_the_provider_says() ->
 
 
 def test_a_doubtful_exhaustion_never_closes_a_pool_for_all() -> None:
-    outcome = consequence("quota_exhausted", now_ns=NOW_NS, confidence="low")
-    assert outcome.scope == "target"
+    outcome = consequence("quota_exhausted", now_ns=NOW_NS, confidence="low", reset_at_ns=NOW_NS + 9_000 * S)
+    assert outcome == Consequence("failover", "target_cooldown", NOW_NS + 300 * S)
+
+
+@pytest.mark.parametrize("confidence", ["medium", "low"])
+def test_a_credential_is_given_up_for_good_only_on_high_confidence(confidence: Confidence) -> None:
+    outcome = consequence("auth", now_ns=NOW_NS, confidence=confidence)
+    assert outcome == Consequence("failover", "target_cooldown", NOW_NS + 300 * S)
+
+
+@pytest.mark.parametrize("status", [None, 200, 400, 422, 429, 503])
+@pytest.mark.parametrize("cause", get_args(Cause))
+def test_what_a_client_may_have_brought_about_says_nothing_of_a_target(
+    cause: Cause, status: int | None
+) -> None:
+    own = {"invalid_request", "denied", "execution"} | ({"unknown"} if status in ABOUT_A_REQUEST else set())
+    assert says_of_target(cause, status) == (cause not in own)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.events.causes import consequence, says_of_target
 from tidegate.gateway.taxonomy import classify_answer, classify_event
 
 NOW = 1_800_000_000_000_000_000
@@ -67,6 +68,76 @@ def test_evidence_decides_the_cause(status: int, body: bytes, cause: str) -> Non
     failure = classify_answer(status, {}, body, NOW)
     assert failure.cause == cause, failure
     assert failure.status == status
+
+
+TRIGGERS = (
+    "billing", "payment required", "prepaid", "credit balance", "insufficient funds", "weekly limit", "5-hour limit",
+    "usage quota", "quota exceeded", "exceeded your current quota", "rate limit", "too many requests", "unauthorized",
+    "invalid api key", "authentication", "overloaded", "service unavailable", "internal server error",
+    "Your credit balance is too low", "You have reached your weekly limit", "x' weekly limit 'y", "2027-02-01T00:00:00Z",
+)  # fmt: skip
+"""What a client could write where a provider quotes it."""
+QUOTING = (
+    "Invalid value: '{}'. Supported values are: 'system', 'assistant', and 'user'.",
+    "messages.0.role: Input should be 'user' or 'assistant', got {}",
+    "Unexpected value(s) `{}` for the `anthropic-beta` header.",
+    'tools.0.name: "{}" does not match ^[a-zA-Z0-9_-]+$',
+    "Unknown parameter: {}",
+)
+
+
+@given(
+    st.sampled_from(TRIGGERS), st.sampled_from(QUOTING), st.sampled_from((400, 404, 413, 415, 422)),
+    st.sampled_from(("openai", "openai param", "openai odd", "anthropic", "detail", "text")),
+)  # fmt: skip
+def test_what_a_provider_quotes_of_a_request_closes_nothing_for_the_others(
+    trigger: str, quoting: str, status: int, shape: str
+) -> None:
+    said = quoting.format(trigger)
+    body = {
+        "openai": openai(said),
+        "openai param": openai(said, "invalid_value").replace(b'"param":null', b'"param":"messages[0].role"'),
+        "openai odd": openai(said, "what_is_this", "new_error"),
+        "anthropic": anthropic("invalid_request_error", said),
+        "detail": orjson.dumps({"detail": [{"loc": ["body"], "msg": said, "input": {"role": trigger}}]}),
+        "text": said.encode(),
+    }[shape]
+    failure = classify_answer(status, {}, body, NOW)
+    assert not says_of_target(failure.cause, failure.status), failure
+    outcome = consequence(
+        failure.cause, now_ns=NOW, repeats=5, reset_at_ns=failure.reset_at_ns, confidence=failure.confidence
+    )
+    assert outcome.scope == "none", failure
+
+
+@given(st.sampled_from(TRIGGERS), st.integers(500, 599))
+def test_odd_words_of_a_server_close_a_target_for_minutes_and_no_pool(trigger: str, status: int) -> None:
+    failure = classify_answer(status, {}, f"boom in {trigger}".encode(), NOW)
+    outcome = consequence(
+        failure.cause, now_ns=NOW, repeats=5, reset_at_ns=failure.reset_at_ns, confidence=failure.confidence
+    )
+    assert outcome.scope in {"none", "target"}
+    assert outcome.operation != "target_disable"
+    assert outcome.until_ns is None or outcome.until_ns <= NOW + 300 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "cause"),
+    [
+        (400, anthropic("invalid_request_error", "Your credit balance is too low to access"), "auth"),
+        (400, anthropic("invalid_request_error", "You have reached your specified API usage limits."), "quota_exhausted"),
+        (429, openai("You've hit your weekly limit, it's over", "rate_limit_exceeded"), "quota_exhausted"),
+        (429, b"You've hit your usage limit", "quota_exhausted"),
+    ],
+)  # fmt: skip
+def test_what_a_provider_says_of_the_account_is_understood(status: int, body: bytes, cause: str) -> None:
+    failure = classify_answer(status, {}, body, NOW)
+    assert (failure.cause, failure.confidence) == (cause, "medium")
+
+
+def test_a_refused_credential_is_no_matter_of_words() -> None:
+    failure = classify_answer(401, {}, openai("Incorrect API key provided", None, "odd"), NOW)
+    assert (failure.cause, failure.confidence) == ("auth", "high")
 
 
 def test_a_status_alone_never_decides() -> None:

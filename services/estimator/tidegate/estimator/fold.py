@@ -21,9 +21,7 @@ from tidegate.events.signals import (
 )
 from tidegate.events.types import Cause, TargetId
 
-_ILLNESS: frozenset[Cause] = frozenset({"unavailable", "transport", "unknown", "auth"})
 _QUOTA: frozenset[Cause] = frozenset({"rate_limited", "quota_exhausted"})
-_CLOSING: frozenset[Cause] = _ILLNESS | _QUOTA
 _MIN_SPEED_TOKENS = 8
 _MILLION = 1_000_000
 _duration_ns = attrgetter("duration_ns")
@@ -163,11 +161,10 @@ class Folding:
     def _failed(self, data: AttemptFailed, ts: int, partition: int) -> None:
         state = self.state
         target = self._target(data.target, partition)
-        if data.cause in _ILLNESS or data.cause in _QUOTA:
-            error, quota = int(data.cause in _ILLNESS), int(data.cause in _QUOTA)
-            self.batch.outcomes += (target, ts, error, quota, 0, 0)
-        if data.cause not in _CLOSING:
+        if not causes.says_of_target(data.cause, data.status):
             return
+        quota = int(data.cause in _QUOTA)
+        self.batch.outcomes += (target, ts, 1 - quota, quota, 0, 0)
         cooldown = state.target_cooldown[target]
         consequence = causes.consequence(
             data.cause,

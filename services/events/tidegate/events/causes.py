@@ -25,6 +25,9 @@ CLOSING: frozenset[Cause] = frozenset(
 )
 """Causes that say something of the target; what a client did wrong never counts against one."""
 
+ABOUT_A_REQUEST = frozenset({400, 404, 405, 409, 413, 415, 422})
+"""Statuses of answers about the request itself, which they may quote."""
+
 Action = Literal["proceed", "retry_same", "failover", "park"]
 """What the request does next; `park` ends it with an error, it is never rerouted."""
 
@@ -63,16 +66,17 @@ def consequence(
 ) -> Consequence:
     """The table: `cause` None is success, `repeats` the failures already seen here before this one.
 
-    A low-confidence exhaustion closes only its target: odd error text must not cool a pool for all.
+    Odd error text must not close much for long: an exhaustion of low confidence closes only its target, and
+    not for longer than a fault does; a credential is given up only on high confidence.
     """
     match cause:
         case None:
             return Consequence("proceed")
         case "quota_exhausted":
+            if confidence == "low":
+                return Consequence("failover", "target_cooldown", now_ns + FAULT_COOLDOWN_NS)
             until_ns = _until(now_ns, reset_at_ns, retry_after_ms, QUOTA_COOLDOWN_NS)
-            return Consequence(
-                "failover", "target_cooldown" if confidence == "low" else "pool_cooldown", until_ns
-            )
+            return Consequence("failover", "pool_cooldown", until_ns)
         case "rate_limited":
             if repeats < SAME_TARGET_RETRIES:
                 return Consequence(
@@ -86,6 +90,8 @@ def consequence(
                 return Consequence("retry_same", retry_at_ns=now_ns + FAULT_RETRY_NS)
             return Consequence("failover", "target_cooldown", now_ns + FAULT_COOLDOWN_NS)
         case "auth":
+            if confidence != "high":
+                return Consequence("failover", "target_cooldown", now_ns + FAULT_COOLDOWN_NS)
             return Consequence("failover", "target_disable")
         case "invalid_request":
             return Consequence("failover")
@@ -93,6 +99,11 @@ def consequence(
             return Consequence("park")
         case _:
             assert_never(cause)
+
+
+def says_of_target(cause: Cause, status: int | None) -> bool:
+    """Whether a failure counts against its target: not what a client may have brought about."""
+    return cause in CLOSING and not (cause == "unknown" and status in ABOUT_A_REQUEST)
 
 
 def _until(now_ns: int, reset_at_ns: int | None, retry_after_ms: int | None, default_ns: int) -> int:

@@ -2,6 +2,9 @@
 
 Precedence: typed code, refined by the message under it; then status with a typed family; then the socket
 phase; then a text ladder over provider-authored, untyped bodies; else `unknown`.
+
+Errors about a request quote it, and what they quote one client wrote: such words must not close a target for all
+the others. So they are read only for what concerns that request, or as whole sentences at the very beginning.
 """
 
 import re
@@ -11,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 import orjson
 
+from tidegate.events.causes import ABOUT_A_REQUEST
 from tidegate.events.signals import Phase
 from tidegate.events.types import Cause
 from tidegate.gateway import timing
@@ -74,20 +78,34 @@ _BILLING = _words(r"credit balance|billing|payment required|prepaid|insufficient
 _POLICY = _words(
     r"content (?:management )?policy|(?:blocked|denied|rejected) by .{0,40}polic|safety (?:system|filter)"
 )
+_OWN_QUOTA = _words(
+    r"\s*you(?:'ve| have) (?:reached|hit|exceeded) your|\s*you exceeded your current quota"
+    r"|\s*(?:5|five)[- ]?hour limit reached"
+)
+_OWN_BILLING = _words(r"\s*your (?:credit )?balance is too low|\s*your account (?:is not active|has been)")
+"""Beginnings of sentences in which providers speak of the account; for `match`, not `search`."""
+_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|`[^`]*`|\u201c[^\u201d]*\u201d")
 _OVERFLOW = _words(r"context (?:length|window)|maximum context|prompt is too long|too many tokens")
 
-_REFINEMENTS: tuple[tuple[str, frozenset[Cause], re.Pattern[str], Cause], ...] = (
-    ("quota_wording", frozenset({"rate_limited", "invalid_request", "unknown"}), _QUOTA, "quota_exhausted"),
-    ("billing_wording", frozenset({"invalid_request", "unknown", "rate_limited"}), _BILLING, "auth"),
-    ("policy_wording", frozenset({"invalid_request", "unknown"}), _POLICY, "denied"),
+Rung = tuple[str, re.Pattern[str], Cause]
+_THROTTLED: tuple[Rung, ...] = (
+    ("quota_wording", _QUOTA, "quota_exhausted"),
+    ("billing_wording", _BILLING, "auth"),
 )
-_LADDER: tuple[tuple[str, re.Pattern[str], Cause], ...] = (
+_ACCOUNT: tuple[Rung, ...] = (
+    ("quota_wording", _OWN_QUOTA, "quota_exhausted"),
+    ("billing_wording", _OWN_BILLING, "auth"),
+)
+_ABOUT_THE_REQUEST: tuple[Rung, ...] = (
+    ("text_policy", _POLICY, "denied"),
+    ("text_overflow", _OVERFLOW, "invalid_request"),
+)
+_LADDER: tuple[Rung, ...] = (
     ("text_quota", _QUOTA, "quota_exhausted"),
     ("text_rate", _words(r"rate.?limit|too many requests"), "rate_limited"),
     ("text_auth", _words(r"unauthorized|invalid (?:x-)?api key|authentication"), "auth"),
     ("text_billing", _BILLING, "auth"),
-    ("text_policy", _POLICY, "denied"),
-    ("text_overflow", _OVERFLOW, "invalid_request"),
+    *_ABOUT_THE_REQUEST,
     (
         "text_unavailable",
         _words(r"overloaded|service unavailable|internal server error|bad gateway|server had an error"),
@@ -108,6 +126,7 @@ _STATUS_FAMILY: dict[int, tuple[str, Cause]] = {
     504: ("status_504_typed", "unavailable"),
     529: ("status_529_typed", "unavailable"),
 }
+_TOO_MANY = 429
 _GATEWAY_STATUSES = frozenset({502, 503, 504, 529})
 
 
@@ -157,25 +176,56 @@ def _cause_of(status: int, error: Mapping[str, Any], message: str) -> tuple[Caus
         name = error.get(field)
         typed = _TYPED.get(name) if isinstance(name, str) else None
         if typed is not None:
-            refined = _refine(typed, message)
-            return (typed, f"{field}:{name}", "high") if refined is None else (*refined, "high")
+            return _refined(typed, error, message) or (typed, f"{field}:{name}", "high")
     family = _STATUS_FAMILY.get(status)
     if error and family is not None:
-        refined = _refine(family[1], message)
-        return (family[1], family[0], "medium") if refined is None else (*refined, "medium")
-    for rule, pattern, cause in _LADDER:
-        if pattern.search(message):
-            return cause, rule, "medium"
+        rule, typed = family
+        # Nobody but the operator chose the credential that a 401 is about.
+        return _refined(typed, error, message) or (typed, rule, "high" if typed == "auth" else "medium")
+    return _told(status, error, message)
+
+
+def _told(status: int, error: Mapping[str, Any], message: str) -> tuple[Cause, str, Confidence]:
+    """Cause by words alone."""
+    if status in ABOUT_A_REQUEST:
+        found = _sentence(error, message) or _find(_ABOUT_THE_REQUEST, message)
+        return ("unknown", "none", "low") if found is None else (*found, "low")
+    found = _find(_LADDER, _QUOTED.sub("", message))
+    if found is not None:
+        return *found, "medium" if status == _TOO_MANY or found[0] != "quota_exhausted" else "low"
     if status in _GATEWAY_STATUSES:
         # An untyped answer of the gateway statuses comes from a proxy in front of the provider.
         return "unavailable", f"status_{status}_untyped", "low"
     return "unknown", "none", "low"
 
 
-def _refine(typed: Cause, message: str) -> tuple[Cause, str] | None:
-    for rule, causes, pattern, refined in _REFINEMENTS:
-        if typed in causes and pattern.search(message):
-            return refined, rule
+def _refined(typed: Cause, error: Mapping[str, Any], message: str) -> tuple[Cause, str, Confidence] | None:
+    """What the message under a typed cause tells more of; words are never high confidence."""
+    if typed == "rate_limited":
+        found = _find(_THROTTLED, _QUOTED.sub("", message))
+    elif typed == "invalid_request":
+        found = _sentence(error, message)
+        if found is None and _POLICY.search(message):
+            found = "denied", "policy_wording"
+    else:
+        return None
+    return None if found is None else (*found, "medium")
+
+
+def _sentence(error: Mapping[str, Any], message: str) -> tuple[Cause, str] | None:
+    """What the provider says of the account, unless the error is about a parameter of the request."""
+    if error.get("param") is not None:
+        return None
+    for rule, pattern, cause in _ACCOUNT:
+        if pattern.match(message):
+            return cause, rule
+    return None
+
+
+def _find(ladder: tuple[Rung, ...], message: str) -> tuple[Cause, str] | None:
+    for rule, pattern, cause in ladder:
+        if pattern.search(message):
+            return cause, rule
     return None
 
 

@@ -43,7 +43,7 @@ class GatewayPlanner:
     def attempt_failed(self, event: AttemptFailed, seq: int) -> None:
         """A failure: what the table says of it holds here at once."""
         strikes = self._strikes.get(event.target, 0)
-        if event.cause in causes.CLOSING:
+        if causes.says_of_target(event.cause, event.status):
             self._strikes[event.target] = strikes + 1
         consequence = causes.consequence(
             event.cause,
