@@ -18,7 +18,7 @@ from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.stream import TranslatedPhases
 
 PAIRS = [(client, upstream) for client in WIRES for upstream in WIRES if client != upstream]
-SLICE = 12
+SLICE = 8
 CONVERSATIONS = 300
 _STOPS = {
     CHAT: {"end": "stop", "length": "length", "tool_use": "tool_calls", "refusal": "content_filter"},

@@ -30,7 +30,7 @@ class Turns:
         self._notes = notes
 
     def write(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-        """Neighbouring words of one turn share an item; everything else is an item of its own, in order."""
+        """Neighbouring parts of one message share an item; everything else is an item of its own, in order."""
         items: list[dict[str, Any]] = []
         for message in messages:
             if any(has_mark(block) for block in message.blocks):
@@ -41,10 +41,18 @@ class Turns:
                     items += self._message(message, parts)
                     parts = []
                     items += self._item(block)
+                elif message.role == "assistant":
+                    items += self._said(block)
                 else:
-                    parts.append(self._part(block, message.role == "assistant"))
+                    parts.append(self._part(block))
             items += self._message(message, parts)
         return items
+
+    def _said(self, block: Text | Refusal | Image | Document) -> list[dict[str, Any]]:
+        """Words of the assistant as a plain string: parts would need the id of an item of this provider."""
+        if isinstance(block, Image | Document):
+            raise RequestRefused("messages.content", "the upstream takes only words from the assistant")
+        return [{"type": "message", "role": "assistant", "content": block.text}] if block.text else []
 
     def _message(self, message: Message, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if not parts:
@@ -64,7 +72,7 @@ class Turns:
         texts = [part.text for part in block.content if isinstance(part, Text)]
         output: str | list[dict[str, Any]] = "".join(texts)
         if len(texts) < len(block.content):
-            output = [self._part(part, is_assistant=False) for part in block.content]
+            output = [self._part(part) for part in block.content]
         kind = "custom_tool_call_output" if block.is_custom else "function_call_output"
         return [{"type": kind, "call_id": fitted_id(block.call_id), "output": output}]
 
@@ -88,13 +96,9 @@ class Turns:
             return item | {"input": call.arguments}
         return item | {"arguments": call.arguments or "{}"}
 
-    def _part(self, block: Text | Refusal | Image | Document, is_assistant: bool) -> dict[str, Any]:
-        if isinstance(block, Text):
-            return {"type": "output_text" if is_assistant else "input_text", "text": block.text}
-        if isinstance(block, Refusal):
-            return {"type": "refusal", "refusal": block.text}
-        if is_assistant:
-            raise RequestRefused("messages.content", "the upstream takes only words from the assistant")
+    def _part(self, block: Text | Refusal | Image | Document) -> dict[str, Any]:
+        if isinstance(block, Text | Refusal):
+            return {"type": "input_text", "text": block.text}
         if isinstance(block, Image):
             return {"type": "input_image", "image_url": image_url(block), "detail": block.detail or "auto"}
         if block.text is not None:
