@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from support.agents_commands import AGENTS, NOTE, THOUGHT
+from support.agents_checks import check_task, events
+from support.agents_commands import AGENTS, THOUGHT
 from support.agents_install import NotInstallable
 from support.agents_isolation import why_impossible
 from support.agents_runs import Run, run
@@ -30,17 +30,6 @@ def test_an_agent_does_its_task_and_what_it_was_told_it_used_is_what_is_billed(
     check_task(name, ran, tmp_path)
     check_conversation(name, ran)
     check_bill(name, ran)
-
-
-def check_task(name: str, ran: Run, folder: Path) -> None:
-    """It ended well, cut off from every network; the tools did their work and their result was told."""
-    outcome = ran.outcome
-    assert (outcome.code, outcome.timed_out, outcome.interfaces) == (0, False, ["lo"]), outcome
-    assert outcome.server_codes == [0]
-    assert (folder / "work" / "note.txt").read_text().rstrip("\n") == NOTE
-    last = said(name, outcome.out)
-    assert last.startswith("It says: ")
-    assert NOTE in last
 
 
 def check_conversation(name: str, ran: Run) -> None:
@@ -76,18 +65,3 @@ def check_bill(name: str, ran: Run) -> None:
         assert (usage["input_tokens"], usage["output_tokens"]) == (inputs, totals["output"])
         assert usage["cached_input_tokens"] == totals["cache_read"]
         assert usage["reasoning_output_tokens"] == totals["reasoning"]
-
-
-def said(name: str, out: str) -> str:
-    """The agent's last words."""
-    if name == "claude-code":
-        return str(json.loads(out)["result"])
-    if name == "codex":
-        items = [event["item"] for event in events(out) if event["type"] == "item.completed"]
-        return str(items[-1]["text"])
-    return out
-
-
-def events(out: str) -> list[dict[str, Any]]:
-    """The JSON lines that an agent printed."""
-    return [json.loads(line) for line in out.splitlines()]
