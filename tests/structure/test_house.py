@@ -43,7 +43,6 @@ PURE = {
         "phases",
         "usage",
         "usage_rules",
-        "usage_shapes",
         "splice",
         "taxonomy",
         "timing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.events.money import Tokens
+from tidegate.gateway.dialects import usage_shape
 from tidegate.gateway.usage import UsageTally, from_answer
 from tidegate.gateway.usage_rules import Wire
-from tidegate.gateway.usage_shapes import usage_object
 
 counts = st.integers(0, 10**6)
 maybe = st.none() | counts
-WIRES: tuple[Wire, ...] = ("openai", "responses", "anthropic")
 
 
 @st.composite
@@ -44,96 +44,76 @@ anthropic_tokens = st.builds(
 
 @given(openai_tokens())
 def test_chat_usage_reads_back_as_what_was_written(tokens: Tokens) -> None:
-    assert from_answer("openai", {"usage": usage_object("openai", tokens)}) == tokens
+    assert from_answer("openai", {"usage": usage_shape.to_chat(tokens)}) == tokens
 
 
 @given(openai_tokens())
 def test_responses_usage_reads_back_with_its_required_details(tokens: Tokens) -> None:
-    known = msgspec.structs.replace(
-        tokens, cache_read=tokens.cache_read or 0, reasoning=tokens.reasoning or 0
-    )
-    assert from_answer("responses", {"usage": usage_object("responses", tokens)}) == known
+    required = {name: getattr(tokens, name) or 0 for name in ("cache_read", "cache_write_5m", "reasoning")}
+    known = msgspec.structs.replace(tokens, **required)
+    assert from_answer("responses", {"usage": usage_shape.to_responses(tokens)}) == known
 
 
 @given(anthropic_tokens)
 def test_messages_usage_reads_back_as_what_was_written(tokens: Tokens) -> None:
-    assert from_answer("anthropic", {"usage": usage_object("anthropic", tokens)}) == tokens
+    known = msgspec.structs.replace(
+        tokens, input_uncached=tokens.input_uncached or 0, output=tokens.output or 0
+    )
+    assert from_answer("anthropic", {"usage": usage_shape.to_messages(tokens)}) == known
 
 
-@given(openai_tokens(), st.sampled_from(["openai", "responses"]))
-def test_the_sums_of_openai_are_the_sums_of_the_classes(tokens: Tokens, wire: Wire) -> None:
-    usage = usage_object(wire, tokens) or {}
+@given(openai_tokens(), st.sampled_from([usage_shape.to_chat, usage_shape.to_responses]))
+def test_the_sums_of_openai_are_the_sums_of_the_classes(
+    tokens: Tokens, told: Callable[[Tokens], dict[str, Any]]
+) -> None:
+    usage = told(tokens)
     assert usage["total_tokens"] == tokens.known_total()
     assert usage.get("prompt_tokens", usage.get("input_tokens")) == tokens.known_input()
 
 
 @pytest.mark.parametrize(
-    ("wire", "tokens", "usage"),
+    ("told", "tokens", "usage"),
     [
         (
-            "openai",
-            Tokens(10, 5, 3, output=7, reasoning=2),
+            usage_shape.to_chat,
+            Tokens(10, 5, 3, output=7, reasoning=2, web_searches=1),
             {
                 "prompt_tokens": 18,
                 "completion_tokens": 7,
                 "total_tokens": 25,
                 "prompt_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 3},
                 "completion_tokens_details": {"reasoning_tokens": 2},
+                "server_tool_use": {"web_search_requests": 1},
             },
         ),
         (
-            "openai",
+            usage_shape.to_chat,
             Tokens(10, output=0),
             {"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 10},
         ),
         (
-            "responses",
-            Tokens(10, output=7),
+            usage_shape.to_messages,
+            Tokens(10, 5, 3, 4, 7, service_tier="batch"),
             {
                 "input_tokens": 10,
-                "input_tokens_details": {"cached_tokens": 0},
                 "output_tokens": 7,
-                "output_tokens_details": {"reasoning_tokens": 0},
-                "total_tokens": 17,
-            },
-        ),
-        (
-            "anthropic",
-            Tokens(10, 5, 3, 4, 7),
-            {
-                "input_tokens": 10,
                 "cache_creation_input_tokens": 7,
                 "cache_read_input_tokens": 5,
                 "cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4},
-                "output_tokens": 7,
+                "service_tier": "batch",
             },
         ),
-        ("anthropic", Tokens(10, cache_write_5m=3), {"input_tokens": 10, "cache_creation_input_tokens": 3}),
-        ("anthropic", Tokens(output=7), {"output_tokens": 7}),
-        ("embeddings", Tokens(10, output=0), {"prompt_tokens": 10, "total_tokens": 10}),
         (
-            "responses",
-            Tokens(1, output=1, web_searches=2),
-            {
-                "input_tokens": 1,
-                "input_tokens_details": {"cached_tokens": 0},
-                "output_tokens": 1,
-                "output_tokens_details": {"reasoning_tokens": 0},
-                "total_tokens": 2,
-                "server_tool_use": {"web_search_requests": 2},
-            },
+            usage_shape.to_messages,
+            Tokens(10, output=1, cache_write_5m=3, service_tier="flex"),
+            {"input_tokens": 10, "output_tokens": 1, "cache_creation_input_tokens": 3},
         ),
     ],
 )
-def test_each_dialect_is_told_in_its_own_words(wire: Wire, tokens: Tokens, usage: dict[str, Any]) -> None:
-    assert usage_object(wire, tokens) == usage
-
-
-@pytest.mark.parametrize("tokens", [Tokens(), Tokens(input_uncached=3), Tokens(output=3)])
-def test_sums_that_are_not_known_are_not_told_as_zero(tokens: Tokens) -> None:
-    assert usage_object("openai", tokens) is usage_object("responses", tokens) is None
-    assert usage_object("embeddings", tokens) is None
-    assert usage_object("anthropic", Tokens()) is None
+def test_each_dialect_is_told_in_its_own_words(
+    told: Callable[[Tokens], dict[str, Any]], tokens: Tokens, usage: dict[str, Any]
+) -> None:
+    assert told(tokens) == usage
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from typing import Any
 
 from tidegate.events.money import Tokens
 
+_TIERS_OF_ANTHROPIC = frozenset({"priority", "batch"})
 
-def _without_unknown(fields: dict[str, int | None]) -> dict[str, int]:
+
+def _without_unknown(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -13,6 +15,40 @@ def _written(tokens: Tokens) -> int | None:
     if tokens.cache_write_5m is None and tokens.cache_write_1h is None:
         return None
     return (tokens.cache_write_5m or 0) + (tokens.cache_write_1h or 0)
+
+
+def _read(tokens: Tokens) -> dict[str, Any]:
+    """What OpenAI tells of the input apart."""
+    heard = (tokens.input_audio or 0) + (tokens.cache_read_audio or 0)
+    from_cache = tokens.cache_read_audio
+    return _without_unknown(
+        {
+            "cached_tokens": tokens.cache_read,
+            "cache_write_tokens": _written(tokens),
+            "audio_tokens": heard or None,
+            "image_tokens": tokens.input_image,
+            "cached_tokens_details": None if from_cache is None else {"audio_tokens": from_cache},
+        }
+    )
+
+
+def _produced(tokens: Tokens) -> dict[str, Any]:
+    """What OpenAI tells of the output apart."""
+    return _without_unknown(
+        {
+            "reasoning_tokens": tokens.reasoning,
+            "audio_tokens": tokens.output_audio,
+            "image_tokens": tokens.output_image,
+        }
+    )
+
+
+def _searched(tokens: Tokens) -> dict[str, Any]:
+    """Searches that the provider ran; OpenAI's own objects have no place for them, clients ignore what they do not
+    know."""
+    if tokens.web_searches is None:
+        return {}
+    return {"server_tool_use": {"web_search_requests": tokens.web_searches}}
 
 
 def to_chat(tokens: Tokens) -> dict[str, Any]:
@@ -23,28 +59,24 @@ def to_chat(tokens: Tokens) -> dict[str, Any]:
         "completion_tokens": output,
         "total_tokens": prompt + output,
     }
-    if details := _without_unknown(
-        {"cached_tokens": tokens.cache_read, "cache_write_tokens": _written(tokens)}
-    ):
+    if details := _read(tokens):
         usage["prompt_tokens_details"] = details
-    if tokens.reasoning is not None:
-        usage["completion_tokens_details"] = {"reasoning_tokens": tokens.reasoning}
-    return usage
+    if details := _produced(tokens):
+        usage["completion_tokens_details"] = details
+    return usage | _searched(tokens)
 
 
 def to_responses(tokens: Tokens) -> dict[str, Any]:
     """As `to_chat` under other names; its details are obligatory."""
     prompt, output = tokens.known_input(), tokens.output or 0
-    return {
+    usage: dict[str, Any] = {
         "input_tokens": prompt,
-        "input_tokens_details": {
-            "cached_tokens": tokens.cache_read or 0,
-            "cache_write_tokens": _written(tokens) or 0,
-        },
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0} | _read(tokens),
         "output_tokens": output,
-        "output_tokens_details": {"reasoning_tokens": tokens.reasoning or 0},
+        "output_tokens_details": {"reasoning_tokens": 0} | _produced(tokens),
         "total_tokens": prompt + output,
     }
+    return usage | _searched(tokens)
 
 
 def to_messages(tokens: Tokens) -> dict[str, Any]:
@@ -59,6 +91,13 @@ def to_messages(tokens: Tokens) -> dict[str, Any]:
             }
         ),
     }
+    if tokens.cache_write_1h is not None:
+        usage["cache_creation"] = {
+            "ephemeral_5m_input_tokens": tokens.cache_write_5m or 0,
+            "ephemeral_1h_input_tokens": tokens.cache_write_1h,
+        }
     if tokens.reasoning is not None:
         usage["output_tokens_details"] = {"thinking_tokens": tokens.reasoning}
-    return usage
+    if tokens.service_tier in _TIERS_OF_ANTHROPIC:
+        usage["service_tier"] = tokens.service_tier
+    return usage | _searched(tokens)
