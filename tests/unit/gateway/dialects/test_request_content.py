@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -467,6 +468,8 @@ def test_tools_in_a_namespace_are_flattened() -> None:
     (name,) = made.context.tool_names
     assert made.context.tool_names[name] == "files\x1fread"
     assert made.body.count(name.encode()) == 2
+    forced = translate.request(R, M, asked | {"tool_choice": {"type": "function", "name": "read"}}, model="m")
+    assert json.loads(forced.body)["tool_choice"] == {"type": "tool", "name": name}
 
 
 def test_records_of_the_providers_own_tools_are_left_out() -> None:

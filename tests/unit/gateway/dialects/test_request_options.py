@@ -11,11 +11,18 @@ from tidegate.gateway.dialects import translate
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.faults import RequestRefused
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
+from tidegate.gateway.dialects.tool_choices import is_strict
 
 C: Wire = "openai"
 M: Wire = "anthropic"
 R: Wire = "openai-responses"
-SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+LOOSE = {"type": "object", "properties": {"a": {"type": "string"}}}
 CHAT_TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": SCHEMA}}
 MESSAGES_TOOL = {"name": "f", "description": "d", "input_schema": SCHEMA}
 RESPONSES_TOOL = {"type": "function", "name": "f", "description": "d", "parameters": SCHEMA, "strict": False}
@@ -78,7 +85,9 @@ CARRIED: list[tuple[Wire, Wire, dict[str, Any], dict[str, Any]]] = [
     (M, C, {"tools": [MESSAGES_TOOL], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}, {"tool_choice": "auto", "parallel_tool_calls": False}),
     (M, R, {"tools": [MESSAGES_TOOL], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}, {"parallel_tool_calls": False}),
     (R, C, {"tools": [RESPONSES_TOOL], "parallel_tool_calls": True}, {"parallel_tool_calls": True}),
+    (M, C, {"tools": [MESSAGES_TOOL | {"input_schema": {"required": []}}]}, {"tools": [{"type": "function", "function": CHAT_TOOL["function"] | {"parameters": {"type": "object", "required": []}}}]}),
     # structured output
+    (M, C, {"output_config": {"format": {"type": "json_schema", "schema": LOOSE}}}, {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": LOOSE, "strict": False}}}),
     (C, M, {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}}, {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
     (C, R, {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "description": "d", "schema": SCHEMA, "strict": True}}}, {"text": {"format": {"type": "json_schema", "name": "n", "description": "d", "schema": SCHEMA, "strict": True}}}),
     (C, R, {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}}, {"text": {"format": {"type": "json_schema", "name": "answer", "schema": SCHEMA}}}),
@@ -140,6 +149,8 @@ LEFT_OUT: list[tuple[Wire, Wire, dict[str, Any], tuple[str, ...]]] = [
     (R, M, {"include": ["message.output_text.logprobs"]}, ("include.message.output_text.logprobs",)),
     (R, M, {"reasoning": {"effort": "low", "context": "auto"}}, ("reasoning.context",)),
     (C, M, {"tools": [{"type": "web_search"}]}, ("tools.web_search",)),
+    (C, M, {"tools": [{"type": "web_search"}], "tool_choice": "auto"}, ("tools.web_search",)),
+    (M, C, {"tools": [MESSAGES_TOOL | {"strict": True, "input_schema": LOOSE}]}, ("tools.strict",)),
     (M, C, {"tools": [{"type": "web_search_20260209", "name": "web_search"}, MESSAGES_TOOL | {"defer_loading": True}]}, ("tools.web_search_20260209", "tools.defer_loading")),
     (R, M, {"tools": [{"type": "web_search"}, {"type": "local_shell"}]}, ("tools.web_search", "tools.local_shell")),
     (M, C, {"tools": [MESSAGES_TOOL | {"cache_control": {"type": "ephemeral"}}]}, ("cache_control",)),
@@ -170,6 +181,8 @@ REFUSED: list[tuple[Wire, Wire, dict[str, Any], str]] = [
     (C, M, {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "response_format.json_schema.schema"),
     (C, M, {"tool_choice": "sometimes"}, "tool_choice"),
     (C, M, {"tool_choice": {"type": "allowed_tools"}}, "tool_choice.type"),
+    (C, M, {"tools": [{"type": "web_search"}], "tool_choice": "required"}, "tool_choice"),
+    (C, M, {"tools": [CHAT_TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice"),
     (C, M, {"tools": [{"type": "function"}]}, "tools[0].function"),
     (C, M, {"tools": ["f"]}, "tools[0]"),
     (C, M, {"tools": {}}, "tools"),
@@ -244,6 +257,8 @@ def test_the_model_is_the_targets_and_the_answer_names_the_clients() -> None:
 def test_usage_is_told_only_to_chat_clients_that_asked() -> None:
     messages = {"messages": [{"role": "user", "content": "x"}], "stream": True}
     asked = {"stream_options": {"include_usage": True}}
+    assert translate.request(C, C, messages | asked, model="m").context.wants_usage
+    assert not translate.request(C, C, messages, model="m").context.wants_usage
     assert translate.request(C, M, messages | asked, model="m").context.wants_usage
     assert not translate.request(C, M, messages, model="m").context.wants_usage
     assert not translate.request(C, M, messages | {"stream_options": {}}, model="m").context.wants_usage
@@ -281,6 +296,27 @@ def test_a_declared_quirk_is_respected(
     made, warnings = sent(client, upstream, Quirks(**flags), **asked)
     assert {name: made.get(name) for name in expected} == expected
     assert warnings == names
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        ({}, True),
+        (SCHEMA, True),
+        (LOOSE, False),
+        (SCHEMA | {"required": []}, False),
+        (SCHEMA | {"required": "a"}, False),
+        (SCHEMA | {"properties": {"a": LOOSE}}, False),
+        (SCHEMA | {"properties": {"a": {"type": "array", "items": LOOSE}}}, False),
+        (SCHEMA | {"properties": {"a": {"anyOf": [SCHEMA, LOOSE]}}}, False),
+        (SCHEMA | {"properties": {"a": {"anyOf": [SCHEMA, {"type": "null"}], "enum": [LOOSE]}}}, True),
+        (SCHEMA | {"$defs": {"x": LOOSE}}, False),
+        ({"type": "object"}, False),
+        ({"type": "object", "additionalProperties": False, "required": [5]}, True),
+    ],
+)
+def test_what_strict_mode_takes_is_known(schema: Any, strict: bool) -> None:
+    assert is_strict(schema) == strict
 
 
 @pytest.mark.parametrize(

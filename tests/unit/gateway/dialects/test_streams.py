@@ -459,6 +459,20 @@ def test_parts_of_a_summary_have_a_blank_line_between() -> None:
         {"type": "response.completed", "response": {}},
     )
     assert blocks(data, R) == [("thinking", "ab\n\nc")]
+    sealed = {
+        "type": "reasoning",
+        "summary": [],
+        "content": [{"text": "whole"}, {"text": "more"}],
+        "encrypted_content": "e",
+    }
+    parted = events(
+        say("reasoning_text", "whole", content_index=0),
+        {"type": "response.content_part.done", "output_index": 0, "content_index": 0},
+        say("reasoning_text", "more", content_index=1),
+        {"type": "response.output_item.done", "output_index": 0, "item": sealed},
+        {"type": "response.completed", "response": {}},
+    )
+    assert blocks(parted, R) == [("thinking", "whole\n\nmore|tidegate:openai:encrypted::e")]
     only = events(
         say("reasoning_text", "whole", content_index=0), {"type": "response.completed", "response": {}}
     )

@@ -167,7 +167,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
     cache: CacheMark | None = None
     stream: bool = False
-    wants_usage: bool = True
 
 
 AnswerBlock = Text | Refusal | Thinking | ToolCall

@@ -34,7 +34,7 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
         raise top.wrong("modalities", "only text can be translated")
     system, messages = split_system(chat_messages.read(top, notes))
     effort = openai_options.effort(top, "reasoning_effort")
-    options = top.inner("stream_options")
+    top.json("stream_options")
     top.raw("model")
     request = Request(
         system=system,
@@ -53,7 +53,6 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
         cache_key=top.text("prompt_cache_key"),
         service_tier=top.text("service_tier"),
         stream=bool(top.flag("stream")),
-        wants_usage=bool(options and options.flag("include_usage")),
     )
     openai_options.leave(top, notes, _HARMLESS)
     return request

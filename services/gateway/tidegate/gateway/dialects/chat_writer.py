@@ -8,6 +8,7 @@ from tidegate.gateway.dialects.blocks import Message, OutputFormat, Request, Too
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import Quirks
+from tidegate.gateway.dialects.tool_choices import with_type
 
 MAX_NAME_CHARACTERS = 64
 
@@ -57,8 +58,7 @@ def _tool(tool: Tool, quirks: Quirks, names: ToolNames) -> dict[str, Any]:
     function: dict[str, Any] = {"name": names.out(tool.name)}
     if tool.description is not None:
         function["description"] = tool.description
-    schema = CUSTOM_SCHEMA if tool.is_custom else tool.schema
-    function["parameters"] = schema if schema is not None else {"type": "object", "properties": {}}
+    function["parameters"] = CUSTOM_SCHEMA if tool.is_custom else with_type(tool.schema)
     if tool.strict is not None and not quirks.no_strict_tools:
         function["strict"] = tool.strict
     written: dict[str, Any] = {"type": "function", "function": function}

@@ -15,6 +15,7 @@ from tidegate.gateway.dialects.blocks import (
 )
 from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields
+from tidegate.gateway.dialects.tool_choices import is_strict
 
 _ELSEWHERE = "cannot be translated: the upstream speaks another dialect"
 _REFUSED = {"mcp_servers": _ELSEWHERE, "container": _ELSEWHERE, "inference_geo": _ELSEWHERE}
@@ -71,11 +72,15 @@ def _tool(item: Fields, notes: Notes) -> Tool | None:
     if kind != "custom":
         notes.drop(f"tools.{kind}")
         return None
+    schema, strict = item.json("input_schema"), item.flag("strict")
+    if strict and not is_strict(schema):
+        notes.drop("tools.strict")
+        strict = False
     tool = Tool(
         item.needed_text("name"),
         item.text("description"),
-        item.json("input_schema"),
-        item.flag("strict"),
+        schema,
+        strict,
         cache=item.json("cache_control"),
     )
     for name in item.unread():
@@ -105,7 +110,7 @@ def _output(top: Fields, config: Fields | None) -> OutputFormat | None:
     schema = form.json("schema")
     if schema is None:
         raise form.wrong("schema", "is missing")
-    return OutputFormat(schema, strict=True)
+    return OutputFormat(schema, strict=is_strict(schema))
 
 
 def _stop(top: Fields) -> tuple[str, ...]:

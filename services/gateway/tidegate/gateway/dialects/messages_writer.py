@@ -10,6 +10,7 @@ from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.messages_turns import Turns, marked
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import Quirks
+from tidegate.gateway.dialects.tool_choices import with_type
 
 MAX_NAME_CHARACTERS = 128
 _TIERS = {"auto": "auto", "default": "standard_only"}
@@ -53,8 +54,7 @@ def _tool(tool: Tool, quirks: Quirks, names: ToolNames) -> dict[str, Any]:
     written: dict[str, Any] = {"name": names.out(tool.name)}
     if tool.description is not None:
         written["description"] = tool.description
-    schema = CUSTOM_SCHEMA if tool.is_custom else tool.schema
-    written["input_schema"] = {"type": "object", "properties": {}} if schema is None else schema
+    written["input_schema"] = CUSTOM_SCHEMA if tool.is_custom else with_type(tool.schema)
     if tool.strict and not quirks.no_strict_tools:
         written["strict"] = True
     return marked(written, tool.cache)

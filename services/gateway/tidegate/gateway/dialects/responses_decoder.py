@@ -89,7 +89,7 @@ class ResponsesDecoder:
             self._blocks.piece((index, 0), event.text("delta") or "")
         elif kind in _THINKING:
             self._think(index, event, kind)
-        elif kind == "response.content_part.done":
+        elif kind == "response.content_part.done" and index not in self._thought:
             self._blocks.close((index, part))
         elif kind == "response.output_item.done" and (item := event.inner("item")) is not None:
             self._done(index, item)

@@ -8,6 +8,7 @@ from tidegate.gateway.dialects.chat_turns import has_mark
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import Quirks
+from tidegate.gateway.dialects.tool_choices import with_type
 
 MAX_NAME_CHARACTERS = 64
 _MIN_OUTPUT_TOKENS = 16
@@ -66,7 +67,7 @@ def _tool(tool: Tool, quirks: Quirks, names: ToolNames) -> dict[str, Any]:
         written["description"] = tool.description
     if tool.is_custom:
         return written | ({} if tool.format is None else {"format": tool.format})
-    written["parameters"] = {"type": "object", "properties": {}} if tool.schema is None else tool.schema
+    written["parameters"] = with_type(tool.schema)
     # The dialect's default is strict, every other's is not: what was not said must be said here.
     written["strict"] = bool(tool.strict) and not quirks.no_strict_tools
     return written

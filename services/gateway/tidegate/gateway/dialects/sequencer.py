@@ -69,7 +69,7 @@ class Sequencer:
         if key == self.current:
             self._end(proof)
             self._go_on()
-        elif (waiting := self._waiting.get(key)) is not None:
+        elif (waiting := self._waiting.get(key)) is not None and not waiting.is_closed:
             waiting.is_closed, waiting.proof = True, proof
 
     def close_all(self) -> None:

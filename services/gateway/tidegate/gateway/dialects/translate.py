@@ -19,6 +19,7 @@ from tidegate.gateway.dialects import (
     responses_reader,
     responses_writer,
     same_dialect,
+    tool_choices,
 )
 from tidegate.gateway.dialects.blocks import Answer, Request, Sampling, Wire
 from tidegate.gateway.dialects.faults import AnswerMalformed, Notes, RequestRefused
@@ -70,15 +71,13 @@ def request(
     names = ToolNames(_WRITERS[upstream].MAX_NAME_CHARACTERS)
     cleaned = history.clean(client, body, turns, notes)
     custom: frozenset[str] = frozenset()
-    wants_usage = True
     if client == upstream:
         written = same_dialect.write(client, cleaned, model, quirks, notes)
     else:
-        read = _READERS[client](cleaned, notes)
+        read = tool_choices.checked(_READERS[client](cleaned, notes))
         if quirks.no_sampling:
             read = _without_sampling(read, notes)
         written = _WRITERS[upstream].write(read, model, quirks, names, notes)
-        wants_usage = read.wants_usage
         if upstream == "anthropic" or quirks.no_custom_tools:
             custom = frozenset(tool.name for tool in read.tools if tool.is_custom)
     asked = body.get("model")
@@ -86,13 +85,18 @@ def request(
         model=asked if isinstance(asked, str) else model,
         answer_id=answer_id,
         created_s=created_s,
-        wants_usage=wants_usage,
+        wants_usage=client != "openai" or _asks_for_usage(body),
         tool_names=names.back,
         custom_tools=custom,
         echo=_echo(client, body),
         usage_rules=usage_rules,
     )
     return Translated(_dumps(written), notes.names(), context)
+
+
+def _asks_for_usage(body: dict[str, Any]) -> bool:
+    options = body.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
 
 
 def _without_sampling(read: Request, notes: Notes) -> Request:

@@ -1,0 +1,58 @@
+"""Rules about tools that hold whatever the upstream speaks."""
+
+from typing import Any
+
+import msgspec
+
+from tidegate.gateway.dialects.blocks import Request, ToolChoice
+from tidegate.gateway.dialects.faults import RequestRefused
+from tidegate.gateway.dialects.names import split_namespace
+
+
+def checked(request: Request) -> Request:
+    """The request with a choice that can be made. Raises RequestRefused.
+
+    A tool may have been left out because no other vendor has it: then nobody may be forced to call it.
+    """
+    choice = request.tool_choice
+    if choice is None or choice.kind in {"auto", "none"}:
+        return request if request.tools else msgspec.structs.replace(request, tool_choice=None)
+    if not request.tools:
+        raise RequestRefused("tool_choice", "demands a call, and no tool can be translated")
+    if choice.kind == "required":
+        return request
+    names = [tool.name for tool in request.tools]
+    named = [name for name in names if choice.name in {name, split_namespace(name)[1]}]
+    if not named:
+        raise RequestRefused("tool_choice", "names a tool that is not there or cannot be translated")
+    return msgspec.structs.replace(request, tool_choice=ToolChoice("named", named[0]))
+
+
+def is_strict(schema: Any) -> bool:
+    """Does a schema follow the rules of OpenAI's strict mode: nothing optional, nothing additional?
+
+    Anthropic's strict schemas may have optional properties; OpenAI refuses such requests.
+    """
+    if isinstance(schema, list):
+        return all(map(is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    properties = schema.get("properties")
+    if schema.get("type") == "object" or isinstance(properties, dict):
+        required = schema.get("required")
+        names = set(properties) if isinstance(properties, dict) else set()
+        if schema.get("additionalProperties") is not False or not isinstance(required, list):
+            return False
+        if not names <= {name for name in required if isinstance(name, str)}:
+            return False
+    inner = [value for name, value in schema.items() if name not in {"properties", "const", "enum"}]
+    return all(map(is_strict, inner)) and (
+        not isinstance(properties, dict) or all(map(is_strict, properties.values()))
+    )
+
+
+def with_type(schema: dict[str, Any] | None) -> dict[str, Any]:
+    """A tool's schema as all vendors take it: an object that says so."""
+    if not schema:
+        return {"type": "object", "properties": {}}
+    return schema if "type" in schema else {"type": "object", **schema}
