@@ -235,7 +235,7 @@ def test_prices_by_date_agree_with_the_targets_own_answer() -> None:
     a = target("a", prices)
     facts = world(routing([a])).route("code").candidates[0]
     for now_ns in (0, 10 * S - 1, 10 * S, 20 * S - 1, 20 * S, 30 * S):
-        rates, listed = price.rates_at(facts.prices, now_ns), a.list_price(now_ns)
+        rates, listed = price.rates_at(facts.prices, now_ns, 0), a.list_price(now_ns)
         assert (rates is None) is (listed is None)
         if rates is not None and listed is not None:
             assert (rates.input_uncached, rates.output) == (listed.input_uncached, listed.output)

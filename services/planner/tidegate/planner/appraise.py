@@ -74,7 +74,7 @@ def appraise(facts: CandidateFacts, asked: Asked, local: LocalView, now_ns: int)
             return refusal
     rates = facts.steady_rates
     if rates is None:
-        rates = rates_at(facts.prices, now_ns)
+        rates = rates_at(facts.prices, now_ns, asked.input_tokens)
         if rates is None and facts.needs_price:
             return Refusal("price_unknown", "no list price and none observed")
     input_tokens, output, time = asked.input_tokens, facts.output_tokens, facts.time_nanousd

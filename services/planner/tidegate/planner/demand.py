@@ -84,7 +84,7 @@ def _uses(
     """What the request would use of the candidate's windows, in the periods that run now."""
     limit, now_ns, input_tokens = decision.ask.max_output_tokens, decision.now_ns, decision.ask.input_tokens
     output = candidate.output_tokens if limit is None else min(candidate.output_tokens, limit)
-    rates = rates_at(candidate.prices, now_ns)
+    rates = rates_at(candidate.prices, now_ns, input_tokens)
     cost = 0 if rates is None else cost_nanousd(rates, input_tokens, 0, output * rates.output)
     amounts = 1, input_tokens + output, cost
     if now_ns >= quota.resets_at_ns:
@@ -115,7 +115,7 @@ def _reference_nanousd(decision: DecisionMade, candidates: tuple[CandidateFacts,
     costs: list[int] = []
     limit = decision.ask.max_output_tokens
     for candidate in candidates:
-        rates = rates_at(candidate.prices, decision.now_ns)
+        rates = rates_at(candidate.prices, decision.now_ns, decision.ask.input_tokens)
         if rates is not None:
             output = candidate.output_tokens if limit is None else min(candidate.output_tokens, limit)
             costs.append(cost_nanousd(rates, decision.ask.input_tokens, 0, output * rates.output))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidegate.events.config import Candidate, DatedPrice, Pool, Route, Target
+from tidegate.events.money import ListPrice, Tokens
 from tidegate.events.snapshots import Belief, Circuit, RateSnapshot, TargetBelief
 from tidegate.events.types import Cause, Dialect, PoolId, TargetId
 from tidegate.planner.beliefs import half_up, mean
@@ -46,6 +47,8 @@ class Rates(msgspec.Struct, frozen=True, gc=False):
     output: int
     usual_output: int
     """Expected output tokens × output price."""
+    above: "tuple[tuple[int, Rates], ...]" = ()
+    """Rates of longer prompts, by the input tokens above which they hold, rising."""
 
 
 class RatesFrom(msgspec.Struct, frozen=True, gc=False):
@@ -83,7 +86,7 @@ class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     needs_price: bool
     prices: tuple[RatesFrom, ...]
     steady_rates: Rates | None
-    """The rates, where no date changes them; None: ask the prices by date."""
+    """The rates, where neither date nor length changes them; None: ask the prices."""
     plain: Plain | None
     """Only of a candidate with one price for ever, no windows, and nothing against it in config or beliefs."""
     quota: QuotaFacts | None
@@ -108,6 +111,7 @@ class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 _NOTHING = TargetBelief()
+_UNSEEN = (None, None, None)
 
 
 def candidate_facts(
@@ -130,6 +134,8 @@ def candidate_facts(
     output_tokens = _output_tokens(belief, target)
     prices = _prices(target, _NOTHING if flat else belief, output_tokens)
     steady = prices[0].rates if len(prices) == 1 else None
+    if steady is not None and steady.above:
+        steady = None
     suspect = not target.enabled or belief.circuit != "admitting" or cooldown_ns is not None
     ttft_s, rate = _ttft_s(belief), _output_tokens_per_s(belief)
     time = time_nanousd(ttft_s, rate, output_tokens, route.time_value_nanousd_per_s)
@@ -210,7 +216,10 @@ def _lacks(target: Target) -> int:
 
 
 def _prices(target: Target, belief: TargetBelief, output_tokens: int) -> tuple[RatesFrom, ...]:
-    """Per date the list price in force, each class replaced by what is observed to be billed for it."""
+    """Per date the list price in force, each class replaced by what is observed to be billed for it.
+
+    Where prices differ by length or service tier the list holds: what is observed is of all of them together.
+    """
     billed = (
         _billed(belief.price_input_uncached),
         _billed(belief.price_cache_read),
@@ -219,7 +228,26 @@ def _prices(target: Target, belief: TargetBelief, output_tokens: int) -> tuple[R
     dated = target.prices
     if not dated or dated[0].from_ns > 0:
         dated = (DatedPrice(), *dated)
-    return tuple(RatesFrom(each.from_ns, _rates(each, billed, output_tokens)) for each in dated)
+    return tuple(
+        RatesFrom(
+            each.from_ns,
+            _listed_rates(each, output_tokens) if each.variants else _rates(each, billed, output_tokens),
+        )
+        for each in dated
+    )
+
+
+def _listed_rates(dated: DatedPrice, output_tokens: int) -> Rates | None:
+    """Rates as listed, with those of longer prompts at the usual service tier."""
+    listed = dated.list_price()
+    marks = [each.above_input_tokens for each in listed.variants if each.service_tier is None]
+    above: list[tuple[int, Rates]] = []
+    for mark in marks:
+        long = _rates(listed.plain_for(Tokens(input_uncached=mark + 1)), _UNSEEN, output_tokens)
+        if long is not None:
+            above.append((mark, long))
+    rates = _rates(dated, _UNSEEN, output_tokens)
+    return rates and msgspec.structs.replace(rates, above=tuple(above))
 
 
 def _billed(belief: Belief | None) -> int | None:
@@ -229,7 +257,7 @@ def _billed(belief: Belief | None) -> int | None:
     return half_up(value)
 
 
-def _rates(dated: DatedPrice, billed: Sequence[int | None], output_tokens: int) -> Rates | None:
+def _rates(dated: DatedPrice | ListPrice, billed: Sequence[int | None], output_tokens: int) -> Rates | None:
     uncached = dated.input_uncached if billed[0] is None else billed[0]
     read = dated.cache_read if billed[1] is None else billed[1]
     output = dated.output if billed[2] is None else billed[2]

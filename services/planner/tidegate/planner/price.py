@@ -17,12 +17,16 @@ HALF_MILLION = MILLION // 2
 """Added before a division by a million: rounds it half up."""
 
 
-def rates_at(prices: Sequence[RatesFrom], now_ns: int) -> Rates | None:
-    """Rates in force; of several the last declared, as the list price of the target."""
+def rates_at(prices: Sequence[RatesFrom], now_ns: int, input_tokens: int) -> Rates | None:
+    """Rates in force for a prompt of this length; of several the last declared, as the list price of the target."""
     rates = None
     for step in prices:
         if step.from_ns <= now_ns:
             rates = step.rates
+    if rates is not None:
+        for mark, long in rates.above:
+            if input_tokens > mark:
+                rates = long
     return rates
 
 
