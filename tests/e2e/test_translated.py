@@ -16,8 +16,9 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from support.dialect_rig import CHATS, billed, dialect_rig
-from support.fake_provider import Call, answer, gateway_over, route, sse, target
+from support.fake_provider import Call, answer, gateway_over, route, settings_with, sse, target
 from support.rig import KEY, Rig
+from tidegate.runtime.settings import ConfigInvalid
 
 PAIRS = [(client, upstream) for client in CHATS for upstream in CHATS if client != upstream]
 PATHS = {
@@ -302,3 +303,60 @@ async def test_a_body_that_only_one_reader_takes_is_refused(tmp_path: Path) -> N
         async with httpx.AsyncClient() as http:
             got = await http.post(rig.url + PATHS["openai"], content=odd, headers=AUTH)
         assert got.status_code == 400
+
+
+def quirky(quirks: str) -> Any:
+    return lambda url: target("plain", url, "anthropic", f"[targets.quirks]\n{quirks}") + route("r", "plain")
+
+
+async def test_a_targets_quirks_rewrite_what_it_is_sent_and_not_what_it_answers(tmp_path: Path) -> None:
+    def config(url: str) -> str:
+        quirks = '[targets.quirks]\nmax_tokens_field = "max_tokens"\nno_developer_role = true'
+        return target("t", url, "openai", quirks) + route("r", "t")
+
+    wire = json.dumps(CHAT, indent=2).encode()
+    async with gateway_over(tmp_path, config, lambda call: answer(wire)) as (rig, fake):
+        turns = [{"role": "developer", "content": "be brief"}, {"role": "user", "content": "hi"}]
+        async with httpx.AsyncClient() as http:
+            asked = {"model": "r", "max_completion_tokens": 7, "messages": turns}
+            got = await http.post(rig.url + PATHS["openai"], json=asked, headers=AUTH)
+        assert got.content == wire
+        sent = fake.calls[0].json
+        assert (sent["max_tokens"], sent["messages"][0]["role"], sent["model"]) == (7, "system", "real-t")
+        assert "max_completion_tokens" not in sent
+
+
+async def test_a_target_whose_quirks_forbid_the_request_is_passed_over(tmp_path: Path) -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+
+    def both(url: str) -> str:
+        quirks = "[targets.quirks]\nno_structured_output = true"
+        return (
+            target("odd", url, "anthropic", quirks)
+            + target("good", url, "openai")
+            + route("r", "odd", "good")
+        )
+
+    async with gateway_over(tmp_path / "both", both, lambda call: answer(CHAT)) as (rig, fake):
+        got = await post(rig, "openai", response_format=schema)
+        assert got.headers["x-tidegate-target"] == "good"
+        assert got.headers["x-tidegate-attempts"] == "1"
+    async with gateway_over(
+        tmp_path / "one", quirky("no_structured_output = true"), lambda call: answer({})
+    ) as (
+        rig,
+        fake,
+    ):
+        refused = await post(rig, "openai", response_format=schema)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "response_format")
+        assert fake.calls == []
+        (finished,) = await rig.wait_event("RequestFinished")
+        assert (finished.outcome, finished.code, finished.attempts) == ("failed", "request_incompatible", 0)
+
+
+@pytest.mark.parametrize(
+    "odd", ["no_such_quirk = true", 'max_tokens_field = "tokens"', "no_custom_tools = 5"]
+)
+def test_a_quirk_that_is_none_is_a_mistake_by_name(odd: str) -> None:
+    with pytest.raises(ConfigInvalid, match="quirks of `plain`"):
+        settings_with(quirky(odd)("http://127.0.0.1:9"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.events import config
+from tidegate.gateway.dialects.quirks import Quirks
 
 TABLES: dict[str, type] = {
     "Top level": config.Settings,
@@ -16,6 +17,7 @@ TABLES: dict[str, type] = {
     "[[pools]]": config.Pool,
     "[[pools.windows]]": config.Window,
     "[[targets]]": config.Target,
+    "[targets.quirks]": Quirks,
     "[targets.deadlines]": config.Deadlines,
     "[[targets.prices]]": config.DatedPrice,
     "[[targets.prices.variants]]": config.VariantPrice,
@@ -131,6 +133,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "max_output_tokens": "Most output tokens a request may ask for here.",
         "also_speaks": "Further dialects of the same model under the same `base_url`; the dialect decides the path.",
         "counts_tokens": "Has `/v1/messages/count_tokens` where it speaks `anthropic`; else token counts are estimated here.",
+        "quirks": "Deviations from its dialects; requests are rewritten to them, also those of clients of the same dialect.",
         "vision": "Takes images.",
         "tools": "Takes tools.",
         "reasoning": "Takes requests that ask for reasoning.",
@@ -144,6 +147,29 @@ SETTINGS: dict[str, dict[str, str]] = {
         "enabled": "False closes it until a kill-switch event opens it.",
         "price_book": "A model of the price book, `provider/model` (`tidegate prices list`): its prices, with their dates, are written into"
         " `prices` when the config is read. What `prices` says itself goes before them, for every length and tier.",
+    },
+    "[targets.quirks]": {
+        "max_tokens_field": "Chat completions: the field that bounds the answer.",
+        "reasoning_field": "Chat completions: the field in which thinking of earlier turns is sent back; empty = not at all.",
+        "reasoning_details": "Chat completions: takes `reasoning_details` (signatures and sealed reasoning) in earlier turns.",
+        "no_developer_role": "`developer` messages are sent as `system`.",
+        "no_system_role": "Instructions are sent as user text.",
+        "system_first_only": "Instructions after the first turn are sent as user text.",
+        "system_anywhere": "Anthropic: takes `system` messages between the turns; else they are sent as user text.",
+        "no_stream_options": "Chat completions: refuses `stream_options`; usage is then taken from whatever it reports.",
+        "no_parallel_tool_calls": "Refuses the flag `parallel_tool_calls`.",
+        "no_strict_tools": "Refuses `strict` on tools.",
+        "no_custom_tools": "Chat completions: tools that take free text are sent as functions with one string.",
+        "no_structured_output": "Takes no JSON schema for its answers: requests that need one are refused.",
+        "no_sampling": "Refuses temperature, top_p and their like, as newer models do: they are dropped with a warning.",
+        "no_reasoning_effort": "Refuses any field that steers reasoning: it is dropped with a warning.",
+        "efforts": "The efforts it knows; any other becomes the nearest. Empty = all that its dialect has.",
+        "thinking": "Anthropic: how thinking is asked for when the client gave an effort.",
+        "default_max_output_tokens": "Anthropic requires `max_tokens`; used when the client gave none.",
+        "auto_cache": "Anthropic: ask for caching of the whole prompt when the client set no mark, as OpenAI's clients expect.",
+        "cache_control": "Chat completions: takes Anthropic's `cache_control` marks on content parts and tools.",
+        "content_as_text": "Chat completions: takes message content as one string only.",
+        "ends_without_done": "Chat completions: the stream ends after the finish reason, without `[DONE]`.",
     },
     "[targets.deadlines]": {
         "connect_s": "Resolve, wait for a free connection, connect, handshake.",

@@ -198,6 +198,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Further dialects of the same model under the same `base_url`."""
     counts_tokens: bool = True
     """Has `/v1/messages/count_tokens`; else the gateway estimates."""
+    quirks: dict[str, bool | int | str | list[str]] = {}
+    """Deviations from its dialects, by name; what there is, the gateway knows."""
     enabled: bool = True
     price_book: Required | None = None
     """Model of the price book (`provider/model`): its prices hold where `prices` says nothing else."""

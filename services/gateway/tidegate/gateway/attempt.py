@@ -74,8 +74,8 @@ class Attempt:
         self.dialect: Dialect = job.dialect
         """What is spoken with the upstream."""
         self.crossed: Crossed | None = None
-        if job.crossings is not None and job.dialect not in self.target.dialects:
-            self.crossed = job.crossings.for_target(self.target.dialects)
+        if job.crossings is not None:
+            self.crossed = job.crossings.for_target(self.target.speech)
             if self.crossed is not None:
                 self.dialect = self.crossed.upstream
         now_ns = tools.clock.wall_ns()

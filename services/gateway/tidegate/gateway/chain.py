@@ -47,7 +47,7 @@ class Chain:
         for position, verdict in enumerate(order):
             if job.attempts >= job.route.max_attempts:
                 break
-            if verdict.pool in self._closed_pools or not self._is_affordable(verdict):
+            if not self._is_open(verdict):
                 continue
             last = await self._try(verdict)
             if last is None:
@@ -59,7 +59,25 @@ class Chain:
                 last = await self._again(verdict, action.retry_at_ns, last)
                 if last is None:
                     return
+        if last is None and job.crossings is not None and job.crossings.refusal is not None:
+            raise GatewayError(
+                "request_incompatible",
+                f"No target of this route can be told this request: {job.crossings.refusal}.",
+                param=job.crossings.refusal.field,
+            )
         raise _error_of(last, self._tools.clock.wall_ns())
+
+    def _is_open(self, verdict: CandidateVerdict) -> bool:
+        """True while nothing that was learnt since the decision keeps the candidate out."""
+        return (
+            verdict.pool not in self._closed_pools
+            and self._is_affordable(verdict)
+            and self._can_be_told(verdict)
+        )
+
+    def _can_be_told(self, verdict: CandidateVerdict) -> bool:
+        crossings = self._job.crossings
+        return crossings is None or crossings.can_tell(self._job.serving.targets[verdict.target].speech)
 
     def _is_affordable(self, verdict: CandidateVerdict) -> bool:
         """True while what the request has cost and what this try is expected to cost stay under the cap."""
@@ -70,9 +88,7 @@ class Chain:
         return job.cost_nanousd is not None and job.cost_nanousd + expected <= cap
 
     def _has_more(self, rest: list[CandidateVerdict]) -> bool:
-        return self._job.attempts < self._job.route.max_attempts and any(
-            verdict.pool not in self._closed_pools and self._is_affordable(verdict) for verdict in rest
-        )
+        return self._job.attempts < self._job.route.max_attempts and any(map(self._is_open, rest))
 
     async def _again(self, verdict: CandidateVerdict, at_ns: int | None, last: Failure) -> Failure | None:
         wait_ns = max(0, (at_ns or 0) - self._tools.clock.wall_ns())

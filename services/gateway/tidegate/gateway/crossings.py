@@ -12,6 +12,7 @@ from tidegate.gateway.dialects import translate
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.faults import RequestRefused
 from tidegate.gateway.dialects.for_client import Context
+from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.usage_rules import UsageRules
 
@@ -26,14 +27,30 @@ _MODEL = "tidegate"
 """Stands in a translated body until the target is known."""
 
 
-class Crossed(msgspec.Struct, frozen=True, gc=False):
-    """One translation: the upstream's body around the value of `model`, and what its answer's way back needs."""
+class Speech(msgspec.Struct, frozen=True):
+    """How a target speaks: its dialects and its deviations from them."""
+
+    dialects: tuple[Dialect, ...]
+    quirks: Quirks = PLAIN
+
+
+class Crossed(msgspec.Struct, frozen=True):
+    """One translation: the upstream's body around the value of `model`, and what its answer's way back needs.
+
+    Within one dialect only the request is rewritten, to the target's quirks.
+    """
 
     client: Wire
     upstream: Wire
     around_model: tuple[bytes, bytes]
     warnings: tuple[str, ...]
     context: Context
+    quirks: Quirks = PLAIN
+
+    @property
+    def rewrites_stream(self) -> bool:
+        """False where the upstream's stream can reach the client as it is."""
+        return self.client != self.upstream or self.quirks.ends_without_done
 
 
 class Crossings:
@@ -47,15 +64,15 @@ class Crossings:
         self._body = _parsed(raw)
         self._created_s = created_s
         self._answer_id = answer_id
-        self._made: dict[Dialect, Crossed | None] = {}
+        self._made: dict[tuple[Wire, Quirks], Crossed | None] = {}
         self.refusal: RequestRefused | None = None
         """Why the last dialect that was tried cannot say this request."""
 
-    def into(self, upstream: Wire) -> Crossed | None:
+    def into(self, upstream: Wire, quirks: Quirks = PLAIN) -> Crossed | None:
         """The request in a dialect, None where it would lose what it needs."""
-        if upstream not in self._made:
-            self._made[upstream] = self._translate(upstream)
-        return self._made[upstream]
+        if (upstream, quirks) not in self._made:
+            self._made[upstream, quirks] = self._translate(upstream, quirks)
+        return self._made[upstream, quirks]
 
     def possible(self, dialects: Collection[Dialect]) -> tuple[Wire, ...]:
         """Which of these dialects can say the request, best first."""
@@ -63,26 +80,41 @@ class Crossings:
             wire for wire in PREFERRED[self._client] if wire in dialects and self.into(wire) is not None
         )
 
-    def for_target(self, dialects: Collection[Dialect]) -> Crossed | None:
-        """The best translation that a target of these dialects takes."""
-        possible = self.possible(dialects)
-        return self.into(possible[0]) if possible else None
+    def for_target(self, speech: Speech) -> Crossed | None:
+        """The best translation that a target takes; None where it takes the client's own bytes, or nothing."""
+        wires = (self._client,) if self._client in speech.dialects else PREFERRED[self._client]
+        for wire in wires:
+            if wire not in speech.dialects or self._is_own(speech):
+                continue
+            crossed = self.into(wire, speech.quirks)
+            if crossed is not None:
+                return crossed
+        return None
 
-    def _translate(self, upstream: Wire) -> Crossed | None:
+    def can_tell(self, speech: Speech) -> bool:
+        """False when the target's quirks leave no way to say the request; `refusal` then says why."""
+        return self._is_own(speech) or self.for_target(speech) is not None
+
+    def _is_own(self, speech: Speech) -> bool:
+        return self._client in speech.dialects and speech.quirks == PLAIN
+
+    def _translate(self, upstream: Wire, quirks: Quirks) -> Crossed | None:
         try:
             made = translate.request(
                 self._client,
                 upstream,
                 self._body,
                 model=_MODEL,
+                quirks=quirks,
                 created_s=self._created_s,
                 answer_id=self._answer_id,
             )
         except RequestRefused as refusal:
             self.refusal = refusal
             return None
-        around = splice.around_model(made.body, include_usage=False)
-        return Crossed(self._client, upstream, around, made.warnings, made.context)
+        wants_usage = upstream == self._client == "openai" and self._body.get("stream") is True
+        around = splice.around_model(made.body, include_usage=wants_usage and not quirks.no_stream_options)
+        return Crossed(self._client, upstream, around, made.warnings, made.context, quirks)
 
 
 def context_for(crossed: Crossed, rules: UsageRules) -> Context:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import msgspec
 import orjson
 
 from tidegate.events.config import Pool, Route, Routing, Target
@@ -9,8 +10,9 @@ from tidegate.events.money import FREE, ListPrice
 from tidegate.events.partition import partition_of
 from tidegate.events.types import Dialect, RouteName, TargetId
 from tidegate.gateway.credentials import KeyDirectory
-from tidegate.gateway.crossings import PREFERRED, crossed_dialects
+from tidegate.gateway.crossings import PREFERRED, Speech, crossed_dialects
 from tidegate.gateway.dialects.blocks import Wire
+from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.endpoints import COUNT, PATHS
 from tidegate.gateway.headers import forwarded_names
 from tidegate.gateway.outbound.origin import OriginPolicy
@@ -37,6 +39,7 @@ class ServedTarget:
         "pool",
         "prepared",
         "quota_noted_ns",
+        "speech",
         "usage_rules",
         "windows",
     )
@@ -56,6 +59,8 @@ class ServedTarget:
         self.model_json = orjson.dumps(config.model)
         self.partition = partition_of(pool.id)
         self.dialects: tuple[Dialect, ...] = (config.dialect, *config.also_speaks)
+        quirks = msgspec.convert(config.quirks, Quirks) if config.quirks else PLAIN
+        self.speech = Speech(self.dialects, quirks)
         self.forwarded = {
             dialect: forwarded_names(dialect, config.forward_headers) for dialect in self.dialects
         }
@@ -109,6 +114,11 @@ class Serving:
             for client in PREFERRED
         }
         """By route and client dialect, what a request may have to be put in."""
+        quirky = {target.id for target in routing.targets if target.quirks}
+        self.quirky = frozenset(
+            route.name for route in routing.routes if any(each.target in quirky for each in route.candidates)
+        )
+        """Routes with a target that deviates from its dialect."""
         self.targets: dict[TargetId, ServedTarget] = {
             target.id: ServedTarget(
                 target,

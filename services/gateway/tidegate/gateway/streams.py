@@ -171,8 +171,9 @@ class StreamRelay:
 
 def _phases_of(attempt: Attempt) -> StreamPhases | TranslatedPhases:
     crossed, rules = attempt.crossed, attempt.target.usage_rules[attempt.dialect]
-    if crossed is None:
+    if crossed is None or not crossed.rewrites_stream:
         return StreamPhases(
             attempt.dialect, client_wants_usage=attempt.job.body.wants_usage_chunk, usage_rules=rules
         )
-    return TranslatedPhases(crossed.upstream, crossed.client, context_for(crossed, rules))
+    context = context_for(crossed, rules)
+    return TranslatedPhases(crossed.upstream, crossed.client, context, quirks=crossed.quirks)

@@ -127,7 +127,9 @@ class Worker:
         job.route = route
         job.around_model = _around_model(job)
         others = job.serving.crossed[route.name, job.dialect]
-        dialects = self._cross(job, others) if others and not job.endpoint.counts else ()
+        dialects = ()
+        if (others or route.name in job.serving.quirky) and not job.endpoint.counts:
+            dialects = self._cross(job, others)
         session = self._session(job)
         job.context.session = session.id
         job.partition = partition_of(session.id)

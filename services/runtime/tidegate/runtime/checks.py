@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
+import msgspec
+
 from tidegate.events.config import LogSettings, Pool, Settings, Target
 from tidegate.runtime.references import NO_REFERENCE, is_reference
 from tidegate.runtime.toml_lines import Path
@@ -91,9 +93,20 @@ def _target(path: Path, target: Target) -> Iterator[Mistake]:
     for place, dialect in enumerate(target.also_speaks):
         if dialect == target.dialect or dialect in target.also_speaks[:place]:
             yield Mistake((*path, "also_speaks", place), f"`{target.id}` speaks `{dialect}` already")
+    yield from _quirks((*path, "quirks"), target)
     for name in target.forward_headers:
         if name in _NEVER_FORWARDED:
             yield Mistake((*path, "forward_headers"), f"`{name}` is never forwarded")
+
+
+def _quirks(path: Path, target: Target) -> Iterator[Mistake]:
+    from tidegate.gateway.dialects.quirks import Quirks
+
+    try:
+        msgspec.convert(target.quirks, Quirks)
+    except msgspec.ValidationError as error:
+        known = ", ".join(Quirks.__struct_fields__)
+        yield Mistake(path, f"quirks of `{target.id}`: {error}; known: {known}")
 
 
 def _addresses(path: Path, target: Target) -> Iterator[Mistake]:

@@ -1,0 +1,81 @@
+"""One request in several dialects: each made once, told to the targets that take it, refused by name elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tidegate.gateway.crossings import Crossings, Speech, crossed_dialects
+from tidegate.gateway.dialects.blocks import Wire
+from tidegate.gateway.dialects.quirks import Quirks
+from tidegate.gateway.errors import GatewayError
+
+
+def crossings(client: Wire = "openai", **fields: Any) -> Crossings:
+    body = {"model": "r", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, **fields}
+    return Crossings(client, orjson.dumps(body), created_s=1, answer_id="a")
+
+
+def sent(made: Crossings, speech: Speech) -> dict[str, Any]:
+    crossed = made.for_target(speech)
+    assert crossed is not None
+    before, after = crossed.around_model
+    found: dict[str, Any] = orjson.loads(before + b'"real"' + after)
+    assert found["model"] == "real"
+    return found
+
+
+def test_only_dialects_of_targets_that_do_not_speak_the_clients_are_asked_for() -> None:
+    assert crossed_dialects("openai", [("openai",), ("openai", "anthropic")]) == ()
+    assert crossed_dialects("openai", [("anthropic",), ("openai-responses", "anthropic")]) == (
+        "openai-responses",
+        "anthropic",
+    )
+    assert crossed_dialects("anthropic", [("openai", "openai-embeddings")]) == ("openai",)
+    assert crossed_dialects("openai-embeddings", [("openai",)]) == ()
+
+
+def test_a_target_is_told_in_the_best_dialect_it_speaks() -> None:
+    made = crossings()
+    crossed = made.for_target(Speech(("anthropic", "openai-responses")))
+    assert crossed is not None
+    assert crossed.upstream == "openai-responses"
+    assert crossed.rewrites_stream
+    assert made.for_target(Speech(("anthropic", "openai-responses"))) is crossed
+    assert made.for_target(Speech(("openai", "anthropic"))) is None
+    assert made.can_tell(Speech(("openai", "anthropic")))
+
+
+def test_quirks_rewrite_the_request_also_within_a_dialect_and_the_answer_stays() -> None:
+    made = crossings(stream=True)
+    plain = made.for_target(
+        Speech(("openai",), Quirks(max_tokens_field="max_tokens", no_developer_role=True))
+    )
+    assert plain is not None
+    assert (plain.upstream, plain.rewrites_stream) == ("openai", False)
+    found = sent(made, Speech(("openai",), Quirks(max_tokens_field="max_tokens")))
+    assert found["max_tokens"] == 9
+    assert found["stream_options"] == {"include_usage": True}
+    assert "stream_options" not in sent(made, Speech(("openai",), Quirks(no_stream_options=True)))
+    endless = made.for_target(Speech(("openai",), Quirks(ends_without_done=True)))
+    assert endless is not None
+    assert endless.rewrites_stream
+
+
+def test_what_a_target_cannot_be_told_is_remembered_by_field() -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+    made = crossings(response_format=schema)
+    assert made.possible(("anthropic",)) == ("anthropic",)
+    assert not made.can_tell(Speech(("anthropic",), Quirks(no_structured_output=True)))
+    assert made.refusal is not None
+    assert made.refusal.field == "response_format"
+    assert crossings(n=2).possible(("anthropic", "openai-responses")) == ()
+    assert crossings().for_target(Speech(("openai-embeddings",))) is None
+
+
+@pytest.mark.parametrize("raw", [b'{"a":"\\ud800"}', b"[1]"])
+def test_a_body_that_cannot_be_read_twice_is_refused(raw: bytes) -> None:
+    with pytest.raises(GatewayError, match="Request body"):
+        Crossings("openai", raw, created_s=0, answer_id="")
