@@ -127,7 +127,7 @@ class Worker:
         job.route = route
         job.around_model = _around_model(job)
         others = job.serving.crossed[route.name, job.dialect]
-        dialects = ()
+        dialects: tuple[Wire, ...] = ()
         if (others or route.name in job.serving.quirky) and not job.endpoint.counts:
             dialects = self._cross(job, others)
         session = self._session(job)
