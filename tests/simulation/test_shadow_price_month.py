@@ -120,11 +120,11 @@ class World:
         self.view = view_of(self.routing, {read.subject: read})
         self.own = []
         known = {window.window: window for window in belief.windows}
-        series = np.array([self.state.windows[0, SHORT]])
+        short = np.array([self.state.windows[0, SHORT]])
         resets = np.array([known[SHORT].resets_at_ns or now_ns])
-        ahead = forecast(self.state.demand, series, now_ns, resets, np.array([1.0]))
+        ahead = forecast(self.state.demand, short, now_ns, resets, np.array([1.0]))
         self.month.demand.append(float(ahead.demand_mean[0]))
-        self.month.worth.append(float(mean_value(self.state.sketch.take(series), np.array([np.nan]))[0]))
+        self.month.worth.append(float(mean_value(self.state.sketch.take(short), np.array([np.nan]))[0]))
         self.month.shadow.append((known[SHORT].shadow_nanousd, known[LONG].shadow_nanousd))
         self.month.period.append(known[SHORT].period_start_ns or 0)
 
