@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
@@ -47,12 +46,6 @@ def test_a_configured_token_that_is_short_is_refused_without_being_told(tmp_path
         admin_token(here)
     assert "env:ADMIN" in str(caught.value)
     assert "short-token" not in str(caught.value)
-
-
-def test_what_a_crash_left_half_made_is_not_taken_for_the_token(tmp_path: Path) -> None:
-    here = machine(tmp_path)
-    (here.data_dir / f"admin.token.{os.getpid()}").touch()
-    assert len(admin_token(here)) >= 40
 
 
 async def test_no_empty_credential_opens_the_listener(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tidegate.events.config import LogSettings, Settings
 from tidegate.events.ids import IdSource
 from tidegate.events.journal.journal import Journal
 from tidegate.events.log.port import EventLog
+from tidegate.runtime.made_once import make_once
 from tidegate.runtime.settings import ConfigInvalid, environment, resolve_secret, secret_bytes
 
 if TYPE_CHECKING:
@@ -143,11 +144,10 @@ class Machine:
         if reference is not None:
             return data_key_of(secret_bytes(reference, self.env, "data_key"), reference)
         path = self.data_dir / "data.key"
-        with contextlib.suppress(FileExistsError):
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(secrets.token_bytes(DATA_KEY_BYTES))
-        return data_key_of(path.read_bytes(), str(path))
+        make_once(path, secrets.token_bytes(DATA_KEY_BYTES))
+        content = path.read_bytes()
+        where = str(path) if content else f"{path} (it is empty: delete it, and a new one is made)"
+        return data_key_of(content, where)
 
 
 def data_key_of(content: bytes, where: str) -> bytes:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import hmac
-import os
 import secrets
 import socket
 from pathlib import Path
@@ -18,6 +17,7 @@ from tidegate.runtime import metrics
 from tidegate.runtime.control import Control
 from tidegate.runtime.local_switch import waiting
 from tidegate.runtime.machine import Machine
+from tidegate.runtime.made_once import make_once
 from tidegate.runtime.process import Stopping
 from tidegate.runtime.published import IdentityChanged
 from tidegate.runtime.ready import MIN_TOKEN_CHARS, missing_here
@@ -38,25 +38,11 @@ def admin_token(machine: Machine) -> str:
         token, where = resolve_secret(reference, machine.env, "admin token"), reference
     else:
         path = machine.data_dir / "admin.token"
-        if not path.exists():
-            _make_token(path)
+        make_once(path, secrets.token_urlsafe(32).encode())
         token, where = path.read_text().strip(), f"{path}: delete the file, and admin makes a new one"
     if len(token) < MIN_TOKEN_CHARS:
         raise ConfigInvalid([f"admin token: fewer than {MIN_TOKEN_CHARS} characters behind {where}"])
     return token
-
-
-def _make_token(path: Path) -> None:
-    """Whole or not at all, and never over another: whoever is first has made it."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}")
-    aside.unlink(missing_ok=True)
-    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secrets.token_urlsafe(32))
-        file.flush()
-        os.fsync(file.fileno())
-    with contextlib.suppress(FileExistsError):
-        path.hardlink_to(aside)
-    aside.unlink()
 
 
 class AdminRole:
