@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,35 @@ async def test_a_journal_that_fails_while_the_body_comes_is_told_as_such(tmp_pat
         rig.break_journal()
         for dialect in PATHS:
             check_refused(await post(rig, dialect, ask(dialect)), dialect, 503, "journal_unwritable")
+
+
+async def test_why_the_journal_takes_nothing_is_for_the_log_and_no_client_sees_our_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[dict[str, Any]] = []
+
+    class Logger:
+        def __getattr__(self, level: str) -> Callable[..., None]:
+            return lambda event, **facts: logged.append({"level": level, "event": event, **facts})
+
+    monkeypatch.setattr("tidegate.runtime.roles.gateway.logger", Logger)
+    async with running_rig(tmp_path) as rig:
+        rig.break_journal()
+        told = [(await post(rig, dialect, ask(dialect))).text for dialect in PATHS]
+        async with httpx.AsyncClient() as client:
+            ready = await client.get(f"{rig.url}/readyz")
+        assert ready.status_code == 503
+        assert ready.json() == {"status": "not ready", "why": "the journal takes no requests"}
+        for text in told:
+            assert "cannot record requests now" in text
+            assert str(tmp_path) not in text
+            assert "broken by the test" not in text
+        async with asyncio.timeout(30):
+            while not (reasons := [each for each in logged if each["level"] == "error"]):
+                await asyncio.sleep(0.01)
+        (reason,) = reasons
+        assert reason["event"] == "journal takes no requests"
+        assert str(rig.machine.journal_dir("gw-0")) in reason["why"]
 
 
 async def test_a_config_switch_under_load_fails_no_request(tmp_path: Path) -> None:

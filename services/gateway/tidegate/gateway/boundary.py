@@ -14,9 +14,14 @@ def as_gateway_error(error: Exception, request: str) -> GatewayError:
     if isinstance(error, GatewayError):
         return error
     if isinstance(error, JournalUnwritable):
-        return GatewayError("journal_unwritable", "The gateway cannot record requests now.", retry_after_s=1)
+        return journal_unwritable()
     report(f"request {request} failed", error)
     return GatewayError("internal_error", "The gateway failed; the request id helps to find out why.")
+
+
+def journal_unwritable() -> GatewayError:
+    """What clients are told when nothing can be recorded, whatever the reason."""
+    return GatewayError("journal_unwritable", "The gateway cannot record requests now.", retry_after_s=1)
 
 
 def report(what: str, error: BaseException | None = None) -> None:

@@ -15,7 +15,7 @@ from tidegate.events.types import Dialect, RouteName
 from tidegate.gateway import counting, headers, recorder, splice
 from tidegate.gateway.attempt import Cancelled
 from tidegate.gateway.bodies import parse_body
-from tidegate.gateway.boundary import as_gateway_error
+from tidegate.gateway.boundary import as_gateway_error, journal_unwritable
 from tidegate.gateway.caller import Caller
 from tidegate.gateway.chain import Chain
 from tidegate.gateway.crossings import Crossings
@@ -74,7 +74,7 @@ class Worker:
             return "draining"
         if self._serving is None:
             return "no config"
-        return self.journal.refusing
+        return None if self.journal.refusing is None else "the journal takes no requests"
 
     def caller_of(self, head: RequestHead) -> Caller:
         """Who asks. Raises GatewayError; an unauthenticated request is only counted."""
@@ -146,11 +146,9 @@ class Worker:
 
     def _admit_load(self) -> None:
         # Draining is no reason: until the listener closes, load balancers may not know yet and still send.
-        why = self.journal.refusing
-        if why is not None:
-            raise GatewayError(
-                "journal_unwritable", f"The gateway takes no requests now: {why}.", retry_after_s=1
-            )
+        if self.journal.refusing is not None:
+            # Why is in the log only: it names folders of this machine.
+            raise journal_unwritable()
         if self.tally.in_flight >= self.settings.max_in_flight:
             raise GatewayError("overloaded", "Too many requests are in flight.", retry_after_s=1)
 

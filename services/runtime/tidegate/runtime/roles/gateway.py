@@ -32,6 +32,7 @@ DAMAGED_RETRY_S = 5.0
 RELAY_WAIT_S = 5.0
 """What the relay has not taken by then it takes later: the journal stays."""
 RELAY_POLL_S = 0.02
+REFUSING_POLL_S = 0.2
 
 
 class GatewayRole:
@@ -64,6 +65,7 @@ class GatewayRole:
                 metrics = MetricsServer(machine.run_dir, self._slot, lambda: numbers_of(worker, follower))
                 serving = tasks.create_task(metrics.run())
                 switch = tasks.create_task(LocalSwitch(machine, self._slot, follower).run())
+                watching = tasks.create_task(tell_refusals(journal))
                 try:
                     await self._serve(worker, stopping)
                     await wait_relayed(journal, machine.journal_dir(self._slot), RELAY_WAIT_S)
@@ -71,6 +73,7 @@ class GatewayRole:
                     following.cancel()
                     serving.cancel()
                     switch.cancel()
+                    watching.cancel()
         finally:
             await upstream.aclose()
             await journal.close()
@@ -144,6 +147,22 @@ async def follow(follower: Follower) -> None:
         except Broken as error:
             logger().error("the log cannot be followed", code=error.code, why=str(error))
             await asyncio.sleep(DAMAGED_RETRY_S)
+
+
+async def tell_refusals(journal: Journal) -> None:
+    """Log why the journal turns requests away, and when it takes them again; until cancelled.
+
+    Clients and probes are not told why: the reason names folders of this machine.
+    """
+    refused = False
+    while True:
+        why = journal.refusing
+        if why is not None and not refused:
+            logger().error("journal takes no requests", why=why)
+        elif why is None and refused:
+            logger().info("journal takes requests again")
+        refused = why is not None
+        await asyncio.sleep(REFUSING_POLL_S)
 
 
 async def wait_relayed(journal: Journal, folder: Path, at_most_s: float) -> bool:
