@@ -155,3 +155,35 @@ def reconciliation_table(found: Reconciliation) -> Table:
         f" {len(found.uncovered)} of providers without one"
     )
     return table
+
+
+def unreported_table(found: Reconciliation) -> Table:
+    """Attempts whose usage the provider did not tell with its answer, a line each."""
+    table = _plain_table("Attempts whose usage was not reported with the answer")
+    for heading in ("attempt", "target", "basis", "outcome", "confirmed"):
+        table.add_column(heading, no_wrap=True)
+    for each in found.unreported:
+        values = (each.attempt, each.target, each.basis, each.outcome, "yes" if each.confirmed else "no")
+        table.add_row(*map(plain, values))
+    return table
+
+
+def unbalanced_table(found: Reconciliation) -> Table:
+    """Every line and attempt that keeps the ledger from being equal to the bills, and why."""
+    table = _plain_table("Why the ledger does not equal the bills")
+    for heading in ("what", "provider", "attempt", "billed $"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading == "billed $" else "left")
+    lines = (("billed, no attempt of ours", found.unknown_lines), ("billed, still open", found.open_lines))
+    for what, billed in lines:
+        for line in billed:
+            values = (what, line.provider, line.attempt or _UNKNOWN, dollars(line.cost_nanousd))
+            table.add_row(*map(plain, values))
+    attempts = (("on no bill", found.missing), ("of a provider without a bill", found.uncovered))
+    for what, ids in attempts:
+        for attempt in ids:
+            table.add_row(*map(plain, (what, _UNKNOWN, attempt, _UNKNOWN)))
+    return table
+
+
+def _plain_table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))

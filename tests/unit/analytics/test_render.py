@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from tidegate.analytics.bills import BillLine
 from tidegate.analytics.ledger import Ledger
-from tidegate.analytics.reconcile import plan
+from tidegate.analytics.reconcile import Unreported, plan
 from tidegate.analytics.render import (
     as_table,
     reconciliation_json,
@@ -19,10 +20,14 @@ from tidegate.analytics.render import (
     report_tables,
     result_json,
     shown,
+    unbalanced_table,
+    unreported_table,
 )
 from tidegate.analytics.replay_verify import Example, ReplayReport
 from tidegate.analytics.reports import Report, Section
 from tidegate.analytics.sql import Result
+from tidegate.events.money import Tokens
+from tidegate.events.types import AttemptId, TargetId
 
 BIG = 2**53 + 1
 RESULT = Result(
@@ -123,3 +128,36 @@ def test_a_reconciliation_shows_ledger_and_bills_side_by_side() -> None:
     answer = reconciliation_json(found)
     assert answer["balanced"] is True
     msgspec.json.encode(answer)
+
+
+def test_a_reconciliation_names_every_line_and_attempt_that_keeps_it_from_being_balanced() -> None:
+    def line(attempt: str | None, cost: int) -> BillLine:
+        return BillLine(attempt=attempt, provider="prov", tokens=Tokens(), cost_nanousd=cost)
+
+    nothing = plan(Ledger(), [])
+    found = msgspec.structs.replace(
+        nothing,
+        unknown_lines=(line(None, 1_500_000_000), line("at-foreign", 7)),
+        open_lines=(line("at-open", 9),),
+        missing=(AttemptId("at-missing"),),
+        uncovered=(AttemptId("at-uncovered"),),
+    )
+    rows = [" ".join(row.split()) for row in printed(unbalanced_table(found)).splitlines()]
+    assert rows[2:] == [
+        "billed, no attempt of ours prov – 1.50",
+        "billed, no attempt of ours prov at-foreign 0.000000007",
+        "billed, still open prov at-open 0.000000009",
+        "on no bill – at-missing –",
+        "of a provider without a bill – at-uncovered –",
+    ]
+    assert unbalanced_table(nothing).row_count == 0
+
+
+def test_a_reconciliation_names_attempts_whose_usage_was_not_reported() -> None:
+    each = Unreported(
+        attempt=AttemptId("at-1"), target=TargetId("t"), basis="estimated", outcome="orphaned", confirmed=True
+    )
+    found = msgspec.structs.replace(plan(Ledger(), []), unreported=(each,))
+    assert (
+        " ".join(printed(unreported_table(found)).splitlines()[-1].split()) == "at-1 t estimated orphaned yes"
+    )

@@ -20,8 +20,6 @@ from tidegate.runtime.commands.shared import (
 )
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tidegate.analytics.reconcile import Reconciliation
     from tidegate.runtime.commands.bars import Phases
 
@@ -75,23 +73,9 @@ def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: Wai
         print_json(render.reconciliation_json(found))
     else:
         show(render.reconciliation_table(found))
-        if found.unreported:
-            say("")
-            lay_out(_unreported(found))
+        for part in (render.unbalanced_table(found), render.unreported_table(found)):
+            if part.row_count:
+                say("")
+                lay_out(part)
     if not found.is_balanced:
         raise typer.Exit(FINDING)
-
-
-def _unreported(found: "Reconciliation") -> "Table":
-    from rich.table import Table
-
-    from tidegate.analytics.render import plain
-
-    title = "Attempts whose usage was not reported with the answer"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("attempt", "target", "basis", "outcome", "confirmed"):
-        table.add_column(heading, no_wrap=True)
-    for each in found.unreported:
-        values = (each.attempt, each.target, each.basis, each.outcome, "yes" if each.confirmed else "no")
-        table.add_row(*map(plain, values))
-    return table
