@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-nightly test-agents check bench lock clean
+.PHONY: demo test test-nightly test-agents check bench bench-forecast lock clean
 
 demo: $(READY)
 	$(BIN)/tidegate demo
@@ -22,6 +22,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python tests/suites.py bench
+
+bench-forecast: $(READY)
+	$(BIN)/python tests/bench/forecast/run.py $(FORECAST)
 
 $(READY): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or run make PYTHON=/path/to/python3.11" >&2; exit 2; }

@@ -21,7 +21,7 @@ from tidegate.estimator.rounds import scan
 LEVEL, RATE, PACE = 0, 1, 2
 _PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _COV = {pair: 3 + k for k, pair in enumerate(_PAIRS)} | {(b, a): 3 + k for k, (a, b) in enumerate(_PAIRS)}
-GUESS, AT_MS, START_MS, OWN, EVIDENCE = range(9, 14)
+GUESS, AT_MS, START_MS, OWN, EVIDENCE, UNREST = range(9, 15)
 _NEVER = -1.0
 
 _RATE_PRIOR, _RATE_VAR = 100.0, 300.0**2
@@ -33,6 +33,8 @@ _ROUNDING_VAR = 1.0 / 12.0
 _JUMP = 9.0
 """Squared surprise from which a rise is a jump of outside use."""
 _LEAST_RATE = 1e-3
+_UNREST_GAIN = 0.05
+"""What strangers do unevenly is learned as variance of the level per report, percent²."""
 _MAX_VAR = 1e8
 
 
@@ -57,12 +59,12 @@ class Capacity(Columns):
     FIELDS = (
         *("level", "rate", "pace"),
         *(f"cov_{a}{b}" for a, b in _PAIRS),
-        *("guess", "at_ms", "start_ms", "own", "evidence"),
+        *("guess", "at_ms", "start_ms", "own", "evidence", "unrest"),
     )
     PRIOR = (
         *(0.0, _RATE_PRIOR, 0.0),
         *(0.0, 0.0, 0.0, _RATE_VAR, 0.0, _PACE_VAR),
-        *(1.0, _NEVER, _NEVER, 0.0, 0.0),
+        *(1.0, _NEVER, _NEVER, 0.0, 0.0, 0.0),
     )
 
     def guess(self, idx: IntArray, units: FloatArray) -> None:
@@ -132,10 +134,13 @@ def _report(
     moved = own > np.where(start_ms == block[START_MS], block[OWN], 0.0)
     _advance(block, at_ms, start_ms, own)
     error = percent - block[LEVEL]
+    block[_COV[0, 0]] += block[UNREST]
     expected = block[_COV[0, 0]] + _ROUNDING_VAR
     # What surprises upwards is outside use: doubt about the level grows until it is no surprise any more.
     jump = (error > 0) & (error * error > _JUMP * expected)
     block[_COV[0, 0]] += np.where(jump, error * error, 0.0)
+    surplus = np.maximum(np.minimum(error * error, _JUMP * expected) - expected, -block[UNREST])
+    block[UNREST] += _UNREST_GAIN * surplus
     _correct(block, error)
     block[RATE] = np.maximum(block[RATE], _LEAST_RATE)
     block[EVIDENCE] += moved

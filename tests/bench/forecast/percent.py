@@ -1,0 +1,49 @@
+"""Providers that tell only a percentage: ServeGen clients share accounts whose capacity nobody says.
+
+One client's use is ours, another's of the same kind is a stranger's, of a tenth, a third or none of our size. The
+capacity makes the busiest window of ours end near 90 %. After each bin the provider tells a whole percentage.
+"""
+
+import numpy as np
+
+from bench.forecast.traffic import Traffic
+from tidegate.estimator.capacity import Capacity
+from tidegate.estimator.columns import FloatArray
+from tidegate.estimator.series_fields import BINS_PER_WINDOW
+
+NS = 1_000_000_000
+SHARES = (0.0, 0.1, 0.33)
+Z = {80: 1.2815515655446004, 95: 1.959963984540054}
+
+
+def settings(traffic: Traffic) -> dict[str, dict[str, float]]:
+    """Per size of outside use, after the busiest window of each client: error of capacity and cover of its bars."""
+    use = traffic.units.sum(axis=2)
+    window = use.argmax(axis=1)
+    active = (np.take_along_axis(traffic.units, window[:, None, None], axis=1)[:, 0] > 0).sum(axis=1)
+    some = np.flatnonzero(active >= BINS_PER_WINDOW // 3)
+    ours = np.stack([traffic.units[i, window[i]] for i in some])
+    return {f"outside {share:.0%}": _setting(ours, share, traffic.window_s) for share in SHARES}
+
+
+def _setting(ours: FloatArray, share: float, window_s: int) -> dict[str, float]:
+    n = len(ours)
+    theirs = np.roll(ours, 1, axis=0)
+    theirs = theirs / theirs.sum(axis=1, keepdims=True) * ours.sum(axis=1, keepdims=True) * share
+    capacity = (ours.sum(axis=1) + theirs.sum(axis=1)) / 0.9
+    model, who, start = Capacity(n), np.arange(n), np.zeros(n, dtype=np.int64)
+    model.guess(who, capacity * np.exp(np.random.default_rng(3).normal(0.0, 1.0, n)))
+    own, others = ours.cumsum(axis=1), theirs.cumsum(axis=1)
+    bin_ns = window_s * NS // BINS_PER_WINDOW
+    for k in range(BINS_PER_WINDOW):
+        percent = np.round(100.0 * (own[:, k] + others[:, k]) / capacity)
+        model.observe(who, np.full(n, (k + 1) * bin_ns - 1), start, own[:, k], percent)
+    belief = model.belief(who, BINS_PER_WINDOW * bin_ns - 1, start, own[:, -1])
+    error = np.abs(belief.capacity - capacity)
+    sd = np.sqrt(belief.capacity_var)
+    return {
+        "accounts": float(n),
+        "median_error": float(np.median(error / capacity)),
+        "within_5_percent": float(np.mean(error / capacity <= 0.05)),
+        **{f"cover_{share}": float(np.mean(error <= z * sd)) for share, z in Z.items()},
+    }

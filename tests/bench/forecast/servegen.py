@@ -1,0 +1,147 @@
+"""ServeGen: fixed and relative quotas over 5 h windows. Fitted on week one, scored on week two.
+
+A client's quota is the 70 % quantile of its window use in week one. Windows that used nothing are left out (their
+answer is easy); `fixed_all_brier` has them too. Whole, and apart for the clients of odd and of even number.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.forecast import scores
+from bench.forecast.baselines import tuned
+from bench.forecast.hurdle import Answers, answers
+from bench.forecast.questions import PLACES, Asked, Task, asked, fixed, lead_s, past_quota, relative
+from bench.forecast.traffic import Traffic
+from tidegate.estimator.columns import FloatArray
+from tidegate.estimator.series_fields import BINS_PER_WINDOW
+
+FIT, SCORED = range(33), range(34, 67)
+"""Windows of week one and of week two; window 33 lies in both weeks."""
+TUNED = range(2, 33)
+DAY_BINS = 144
+HALF_HOUR_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Probabilities of one forecaster on the two tasks."""
+
+    fixed: FloatArray
+    relative: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """All that was asked and answered; `marks` begins with ours, which is called `hurdle`."""
+
+    traffic: Traffic
+    facts: Asked
+    quota: FloatArray
+    fixed: Task
+    every: Task
+    relative: Task
+    answers: Answers
+    marks: dict[str, Marks]
+    every_brier: float
+
+
+def evaluate(traffic: Traffic) -> Evaluation:
+    facts, quota = asked(traffic), past_quota(traffic, FIT)
+    on_fixed, on_relative = fixed(facts, quota, SCORED), relative(facts, SCORED)
+    every = fixed(facts, quota, SCORED, active_only=False)
+    ours = answers(traffic, SCORED)
+    marks = {
+        "hurdle": Marks(ours.chance(on_fixed), ours.chance(on_relative)),
+        "hurdle, raw": Marks(ours.raw_chance(on_fixed), ours.raw_chance(on_relative)),
+        "uvi yes/no": Marks(_yes_no(facts, on_fixed), _yes_no(facts, on_relative)),
+    }
+    for name, points, errors in tuned(traffic, TUNED, DAY_BINS):
+        marks[f"{name}, calibrated"] = Marks(
+            errors.chance(points, facts, on_fixed), errors.chance(points, facts, on_relative)
+        )
+    every_brier = scores.brier(ours.chance(every), every.outcome)
+    return Evaluation(traffic, facts, quota, on_fixed, every, on_relative, ours, marks, every_brier)
+
+
+def _yes_no(facts: Asked, task: Task) -> FloatArray:
+    used = facts.used[task.window, task.place, task.series]
+    elapsed = np.array(PLACES)[task.place] / BINS_PER_WINDOW
+    return (used / (used + task.left) > elapsed).astype(np.float64)
+
+
+def table(found: Evaluation, parity: int | None = None) -> dict[str, dict[str, float]]:
+    """Per forecaster: Brier and its parts, ranking, calibration error, recall and lead; and the gain of ours over it.
+
+    `parity` 0 or 1 keeps the clients of even or odd number.
+    """
+    of_fixed, of_relative = _of(found.fixed, parity), _of(found.relative, parity)
+    task, other = found.fixed.where(of_fixed), found.relative.where(of_relative)
+    ours = found.marks["hurdle"]
+    rows: dict[str, dict[str, float]] = {}
+    for name, marks in found.marks.items():
+        p, q = marks.fixed[of_fixed], marks.relative[of_relative]
+        reliability, resolution, uncertainty = scores.murphy(p, task.outcome)
+        row = {
+            "fixed": scores.brier(p, task.outcome),
+            "relative": scores.brier(q, other.outcome, other.weight),
+            "ece": scores.calibration_error(p, task.outcome),
+            "auc": scores.auc(p, task.outcome),
+            "log_score": scores.log_score(p, task.outcome),
+            "reliability": reliability,
+            "resolution": resolution,
+            "uncertainty": uncertainty,
+        }
+        row |= announced(found, task, p)
+        loss, its = (ours.fixed[of_fixed] - task.outcome) ** 2, (p - task.outcome) ** 2
+        row["gain"], row["gain_low"], row["gain_high"] = scores.gain_interval(loss, its, task.series)
+        rows[name] = row
+    return rows
+
+
+def _of(task: Task, parity: int | None) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.ones(task.left.size, dtype=np.bool_) if parity is None else task.series % 2 == parity
+
+
+def announced(found: Evaluation, task: Task, p: FloatArray) -> dict[str, float]:
+    """Alarms go off where p passes a limit that 5 % of the windows that do not exhaust pass anywhere.
+
+    Recall: of the windows that exhaust 30 min or more after some decision, those announced that early. Lead: median
+    time from the first alarm of an exhausting window to its exhaustion, minutes.
+    """
+    window = task.series * found.traffic.units.shape[1] + task.window
+    hit = task.outcome > 0
+    highest = np.full(int(window.max()) + 1, -1.0)
+    np.maximum.at(highest, window[~hit], p[~hit])
+    quiet = highest[np.unique(window[~hit])]
+    limit = scores.limit_at(quiet, 0.05)
+    lead = lead_s(found.traffic, task, found.quota)
+    recall, median_s = scores.alarms(p[hit], limit, window[hit], lead[hit], HALF_HOUR_S)
+    return {"recall_30min": recall, "lead_min": median_s / 60.0, "alarm_limit": limit}
+
+
+def distribution(found: Evaluation) -> dict[str, float]:
+    """Coverage of the intervals of the remaining use, and its CRPS over the window's total: windows with use."""
+    rng = np.random.default_rng(5)
+    places, ratios = list[FloatArray](), list[FloatArray]()
+    for window in SCORED:
+        for place in range(len(PLACES)):
+            draws, rest = found.answers.corrected(window, place), found.facts.rest[window, place]
+            total = rest + found.facts.used[window, place]
+            some = total > 0
+            places.append(found.answers.place_of(window, place, rest, rng)[some])
+            ratios.append((scores.crps(draws, rest) / np.maximum(total, 1.0))[some])
+    away, ratio = np.abs(np.concatenate(places) - 0.5), np.concatenate(ratios)
+    return {
+        **{f"coverage_{share}": float(np.mean(away <= share / 200)) for share in (50, 80, 90)},
+        "crps_of_total_median": float(np.median(ratio)),
+    }
+
+
+def by_place(found: Evaluation) -> list[float]:
+    """Brier of ours at each place of a window, relative quota."""
+    task, p = found.relative, found.marks["hurdle"].relative
+    return [
+        scores.brier(p[task.place == k], task.outcome[task.place == k], task.weight[task.place == k])
+        for k in range(len(PLACES))
+    ]

@@ -1,0 +1,57 @@
+"""The forecasts on recorded traffic: the merit the models must keep."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from bench.forecast.run import figures
+from bench.forecast.traffic import shared_folder
+from support.shared_data import shared_data
+
+pytestmark = pytest.mark.nightly
+
+
+@cache
+def _figures() -> dict[str, Any]:
+    shared_data("data/servegen")
+    folder = shared_folder()
+    assert folder is not None
+    return figures(folder)
+
+
+def test_fixed_and_relative_quotas_are_foreseen_better_than_by_any_baseline() -> None:
+    found = _figures()
+    assert found["servegen_fixed_brier"] <= 0.083
+    assert found["servegen_fixed_relative"] <= 0.202
+    assert found["servegen_ece"] <= 0.03
+    for table in ("all clients", "even clients", "odd clients"):
+        for name, row in found["tables"][table].items():
+            assert name.startswith("hurdle") or row["gain_low"] > 0, (table, name)
+
+
+def test_intervals_hold_what_they_promise() -> None:
+    assert 0.77 <= _figures()["coverage_80"] <= 0.84
+    assert 0.87 <= _figures()["coverage_90"] <= 0.93
+
+
+def test_exhaustions_are_announced_early() -> None:
+    assert _figures()["recall_30min"] >= 0.74
+    assert _figures()["lead_min"] >= 90
+
+
+def test_every_azure_setting_is_won() -> None:
+    assert _figures()["azure_won"] == 6
+
+
+def test_windows_that_open_with_a_first_request_are_foreseen_better_than_by_the_base_rate() -> None:
+    for row in _figures()["tables"]["first request"].values():
+        assert row["hurdle"] < row["base rate"]
+        assert row["hurdle"] < min(row["uvi, calibrated"], row["ewma, calibrated"])
+    assert _figures()["first_request_brier"] <= 0.135
+
+
+def test_bars_of_a_capacity_cover_most_truths() -> None:
+    for row in _figures()["tables"]["percent only"].values():
+        assert row["median_error"] < 0.05
+        assert row["cover_95"] > 0.8
