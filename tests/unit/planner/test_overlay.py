@@ -68,6 +68,16 @@ def test_a_settlement_of_an_attempt_never_started_changes_nothing() -> None:
     assert of(overlay) is NOTHING_LOCAL
 
 
+def test_an_attempt_that_never_began_holds_neither_place_nor_quota() -> None:
+    overlay = Overlay("gw@1")
+    overlay.started(AttemptId("1"), A, P, use(10))
+    overlay.started(AttemptId("2"), A, P, use(5))
+    overlay.undone(AttemptId("1"))
+    assert of(overlay) == LocalView(in_flight=1, uses=use(5))
+    overlay.undone(AttemptId("2"))
+    assert of(overlay) is NOTHING_LOCAL
+
+
 def test_an_attempt_in_a_pool_without_windows_leaves_nothing_behind() -> None:
     overlay = Overlay("gw@1")
     overlay.started(AttemptId("1"), A, P)

@@ -59,6 +59,27 @@ def test_the_overlay_is_read_and_recorded() -> None:
     assert made.candidates[0].local.in_flight == 1
 
 
+def test_a_later_try_is_admitted_by_what_others_took_and_operators_said_since_the_plan() -> None:
+    overlay, a = Overlay("gw@1"), TargetId("a")
+    held = Held(world(routing([target("a", priced(1, 1), max_in_flight=1)])))
+    planner = planner_of(held, overlay)
+    assert planner.may_still_try(ask(), a)
+    overlay.started(AttemptId("1"), a, PoolId("a"))
+    assert not planner.may_still_try(ask(), a)
+    overlay.undone(AttemptId("1"))
+    assert planner.may_still_try(ask(), a)
+    held.view = with_switch(held.view, a, disabled=True)
+    assert not planner.may_still_try(ask(), a)
+
+
+def test_a_request_keeps_the_candidates_of_the_config_it_began_with() -> None:
+    held = Held(world(routing([target("a", priced(1, 1))])))
+    planner = planner_of(held)
+    assert planner.may_still_try(ask(), TargetId("gone"))
+    held.view = world(Routing())
+    assert planner.may_still_try(ask(), TargetId("a"))
+
+
 def test_a_kill_switch_of_the_view_is_recorded_as_local_and_acts_at_once() -> None:
     held = Held(world(routing([target("a", priced(1, 1))])))
     planner = planner_of(held)

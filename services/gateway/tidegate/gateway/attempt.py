@@ -67,7 +67,9 @@ class Attempt:
     def __init__(
         self, tools: Tools, job: Job, verdict: CandidateVerdict, index: int, *, is_free: bool = False
     ) -> None:
-        """`is_free`: the call costs neither money nor quota."""
+        """`is_free`: the call costs neither money nor quota. Raises Cancelled when nobody waits any more."""
+        if job.gone is not None:
+            raise Cancelled
         self.tools = tools
         self.job = job
         self.target: ServedTarget = job.serving.targets[verdict.target]
@@ -107,14 +109,16 @@ class Attempt:
         job.cancel_action = None if task is None else task.cancel
         try:
             receipt = tools.journal.start(self.target.partition, self.started, job.context)
-            await tools.journal.wait_committed(receipt)
+            # Before anything awaits: the next decision must already know what this one has taken.
             tools.planner.attempt_started(self.started, receipt.seq)
+            await tools.journal.wait_committed(receipt)
             self._dialed = True
             upstream = await self._send()
             self._note_limits(upstream)
             return upstream
         except JournalUnwritable as error:
             self._settled = True  # it never began
+            tools.planner.attempt_undone(self.started)
             raise GatewayError("journal_unwritable", "The gateway cannot record requests now.") from error
         except UpstreamError as error:
             return self.fault(error)
@@ -167,6 +171,8 @@ class Attempt:
         if data:
             return data
         asked_ns = clock.mono_ns()
+        if job.gone is not None:
+            upstream.cancel()
         job.cancel_action = upstream.cancel
         try:
             return await upstream.read()

@@ -5,7 +5,7 @@ import asyncio
 from tidegate.events import causes
 from tidegate.events.decision import CandidateVerdict, DecisionMade, by_rank
 from tidegate.events.types import Cause
-from tidegate.gateway.attempt import Attempt, Tools
+from tidegate.gateway.attempt import Attempt, Cancelled, Tools
 from tidegate.gateway.errors import Code, GatewayError
 from tidegate.gateway.job import Job
 from tidegate.gateway.plain import serve_plain
@@ -68,11 +68,16 @@ class Chain:
         raise _error_of(last, self._tools.clock.wall_ns())
 
     def _is_open(self, verdict: CandidateVerdict) -> bool:
-        """True while nothing that was learnt since the decision keeps the candidate out."""
+        """True while nothing that was learnt since the decision keeps the candidate out.
+
+        The first try follows its decision at once; later ones find that others took places and quota meanwhile.
+        """
+        job = self._job
         return (
             verdict.pool not in self._closed_pools
             and self._is_affordable(verdict)
             and self._can_be_told(verdict)
+            and (job.attempts == 0 or self._tools.planner.may_still_try(job.ask, verdict.target))
         )
 
     def _can_be_told(self, verdict: CandidateVerdict) -> bool:
@@ -97,13 +102,26 @@ class Chain:
             wait_ns > MAX_HOLD_NS
             or wait_ns / 1e9 > job.remaining_s()
             or job.attempts >= job.route.max_attempts
-            or not self._is_affordable(verdict)
         ):
             return last
+        await self._hold(wait_ns / 1e9)
+        return await self._try(verdict) if self._is_open(verdict) else last
+
+    async def _hold(self, wait_s: float) -> None:
+        """Wait; raises Cancelled when the client leaves meanwhile."""
+        job = self._job
+        task = job.exchange.task
+        job.cancel_action = None if task is None else task.cancel
         asked_ns = job.clock.mono_ns()
-        await asyncio.sleep(wait_ns / 1e9)
-        job.waited_ns += job.clock.mono_ns() - asked_ns
-        return await self._try(verdict)
+        try:
+            await asyncio.sleep(wait_s)
+        except asyncio.CancelledError:
+            if job.gone is None:
+                raise
+            raise Cancelled from None
+        finally:
+            job.cancel_action = None
+            job.waited_ns += job.clock.mono_ns() - asked_ns
 
     def _act_on(self, failure: Failure, verdict: CandidateVerdict) -> causes.Consequence:
         self._tried[verdict.target] = self._tried.get(verdict.target, 0) + 1

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from tidegate.events.decision import Ask, DecisionMade
 from tidegate.events.signals import AttemptFailed, AttemptStarted, DemandSeen, UsageSettled
+from tidegate.events.types import TargetId
 
 
 class Planner(Protocol):
@@ -18,8 +19,16 @@ class Planner(Protocol):
         """One record per admissible pool with windows: λ must see demand that went elsewhere."""
         ...
 
+    def may_still_try(self, ask: Ask, target: TargetId) -> bool:
+        """Whether a candidate of an earlier plan would be admitted now, with all that was taken since."""
+        ...
+
     def attempt_started(self, event: AttemptStarted, seq: int) -> None:
-        """An attempt is in flight."""
+        """An attempt takes its place and its reserved use; said in the step that decides, before its start is safe."""
+        ...
+
+    def attempt_undone(self, event: AttemptStarted) -> None:
+        """Its start could not be recorded, so it was never dialed: it takes nothing."""
         ...
 
     def attempt_settled(self, event: UsageSettled, seq: int, session: str) -> None:

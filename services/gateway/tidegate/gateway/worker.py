@@ -201,7 +201,7 @@ class Worker:
         finally:
             if job.decision is None:
                 self._refuse_early(job, told or GatewayError("internal_error", "The gateway failed."))
-            elif job.attempts or told is not None or job.endpoint.counts:
+            elif job.attempts or told is not None or outcome == "cancelled" or job.endpoint.counts:
                 self._finish(job, job.decision, outcome, told)
 
     async def _answer(self, job: Job, decision: DecisionMade) -> None:

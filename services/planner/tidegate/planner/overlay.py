@@ -47,7 +47,7 @@ class Overlay:
     def started(
         self, attempt: AttemptId, target: TargetId, pool: PoolId, uses: Sequence[WindowUse] = ()
     ) -> None:
-        """An attempt is about to be dialed with these reserved uses."""
+        """An attempt was decided on with these reserved uses: it counts from here on, before it is dialed."""
         self._open[attempt] = target, pool, uses
         self._target(target, pool).in_flight += self._workers
         if uses:
@@ -65,6 +65,10 @@ class Overlay:
             del self._targets[target]
         if reserved or uses:
             self._settle(pool, reserved, uses, seq)
+
+    def undone(self, attempt: AttemptId) -> None:
+        """The attempt never began: nothing is held for it, and no event will cover it."""
+        self.settled(attempt, (), 0)
 
     def failed(self, target: TargetId, pool: PoolId, consequence: Consequence, seq: int) -> None:
         """A failure reported by event `seq` closes its target or pool here until its cooldown ends."""

@@ -8,7 +8,9 @@ from tidegate.events.clock import Clock
 from tidegate.events.decision import Ask, DecisionMade
 from tidegate.events.ids import IdSource
 from tidegate.events.signals import DemandSeen
-from tidegate.events.types import DecisionId
+from tidegate.events.types import DecisionId, TargetId
+from tidegate.planner.admission import Refusal, asked_of
+from tidegate.planner.appraise import appraise
 from tidegate.planner.decide import decide_on
 from tidegate.planner.demand import demand_of
 from tidegate.planner.overlay import Overlay
@@ -56,6 +58,19 @@ class Planner:
         # Fresh and not shared yet: the one moment a frozen struct may still get its last field.
         force_setattr(made, "took_ns", clock.mono_ns() - begun_ns)
         return made
+
+    def may_still_try(self, ask: Ask, target: TargetId) -> bool:
+        """Whether a candidate of an earlier plan for the ask would be admitted now: what was free then may be taken.
+
+        True for one that the config in force no longer has: a request keeps the config it began with.
+        """
+        view, now_ns = self._views.view, self._clock.wall_ns()
+        route = view.routes.get(ask.route)
+        facts = None if route is None else next((f for f in route.candidates if f.target == target), None)
+        if route is None or facts is None:
+            return True
+        (local,) = self._overlay.locals_of([(facts.target, facts.pool)], ask.session, now_ns, view.switches)
+        return not isinstance(appraise(facts, asked_of(ask, route.route), local, now_ns), Refusal)
 
     def demand(self, decision: DecisionMade) -> tuple[DemandSeen, ...]:
         """What the decision tells the windows' shadow prices; nothing once its route is gone."""

@@ -28,10 +28,18 @@ class GatewayPlanner:
         """Demand records of a decision."""
         return self._planner.demand(decision)
 
+    def may_still_try(self, ask: Ask, target: TargetId) -> bool:
+        """Whether the target would be admitted now."""
+        return self._planner.may_still_try(ask, target)
+
     def attempt_started(self, event: AttemptStarted, seq: int) -> None:
-        """An attempt is in flight; `seq` is not needed, its settlement's covers it."""
+        """An attempt takes its place; `seq` is not needed, its settlement's covers it."""
         del seq
         self._overlay.started(event.attempt, event.target, event.pool, event.windows)
+
+    def attempt_undone(self, event: AttemptStarted) -> None:
+        """An attempt that never began gives its place back."""
+        self._overlay.undone(event.attempt)
 
     def attempt_settled(self, event: UsageSettled, seq: int, session: str) -> None:
         """An attempt ended."""
