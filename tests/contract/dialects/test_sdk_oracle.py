@@ -124,6 +124,12 @@ def test_a_stream_adds_up_to_the_whole_answer(client: Wire, upstream: Wire) -> N
         check(client, upstream, seed)
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_stream_written_anew_in_its_own_dialect_says_the_same(wire: Wire) -> None:
+    for seed in range(2):
+        check(wire, wire, seed)
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
 def test_every_stream_of_the_corpus_adds_up_to_the_whole_answer(client: Wire, upstream: Wire) -> None:

@@ -236,7 +236,9 @@ def test_what_the_upstream_does_not_say_is_filled_in() -> None:
     made = answered(C, M, {"content": [TEXT, {"type": "text", "text": ""}, {"type": "server_tool_use"}]})
     assert (made["id"], made["created"], made["model"]) == ("a1", 7, "route")
     assert made["choices"][0]["message"]["content"] == "t"
-    assert made["usage"]["total_tokens"] == 0
+    assert made["usage"] is None
+    assert answered(R, M, {"content": [TEXT]})["usage"] is None
+    assert answered(M, C, bare)["usage"] == {"input_tokens": 0, "output_tokens": 0}
     made = answered(
         C, R, {"output": [OUTPUT_TEXT, {"type": "reasoning", "summary": []}, {"type": "web_search_call"}]}
     )

@@ -377,6 +377,49 @@ def test_cache_marks_are_kept_where_the_upstream_takes_them() -> None:
     assert sent(M, C, cache_control={"type": "ephemeral"})[1] == ("cache_control",)
 
 
+def test_openais_own_cache_marks_are_kept() -> None:
+    mark = {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "30m"}}
+    long = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    picture = {"type": "image_url", "image_url": {"url": "u"}}
+    file = {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}}
+    made, warnings = chat(user(text("a") | mark, picture | mark, file | mark))
+    assert warnings == ()
+    assert all(block["cache_control"] == long["cache_control"] for block in made[0]["content"])
+    parts = [
+        {"type": "input_text", "text": "a"},
+        {"type": "input_image", "image_url": "u"},
+        {"type": "input_file", "file_url": "u"},
+    ]
+    made, warnings = items({"role": "user", "content": [part | mark for part in parts]})
+    assert warnings == ()
+    assert all(block["cache_control"] == long["cache_control"] for block in made[0]["content"])
+
+
+def test_ids_of_tool_calls_are_shortened_where_the_target_wants_it() -> None:
+    calls = [
+        {"type": "tool_use", "id": call_id, "name": "f", "input": {}} for call_id in ("toolu_1", "abcDEF123")
+    ]
+    results = [{"type": "tool_result", "tool_use_id": call["id"], "content": "r"} for call in calls]
+    quirks = Quirks(short_tool_ids=True)
+    made, _ = messages(
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": calls},
+        user(*results),
+        quirks=quirks,
+    )
+    ids = [call["id"] for call in made[1]["tool_calls"]]
+    assert ids == [message["tool_call_id"] for message in made[2:]]
+    assert ids[1] == "abcDEF123"
+    assert len(ids[0]) == 9
+    assert ids[0].isalnum()
+    odd = {"role": "assistant", "tool_calls": [5, {"id": "toolu_1"}, {"id": 5}]}
+    same, _ = sent(C, C, quirks, messages=[odd, {"role": "tool", "tool_call_id": "toolu_1"}])
+    assert same["messages"] == [
+        {"role": "assistant", "tool_calls": [5, {"id": ids[0]}, {"id": 5}]},
+        {"role": "tool", "tool_call_id": ids[0]},
+    ]
+
+
 def test_a_mark_of_the_clients_own_switches_automatic_caching_off() -> None:
     made = body(C, M, Quirks(auto_cache=True), messages=[user(text("a") | MARK)])
     assert "cache_control" not in made

@@ -262,6 +262,8 @@ def test_usage_comes_when_it_was_asked_for() -> None:
     _, found = streamed(C, M, data, Context(answer_id="a"))
     assert found[-1]["usage"]["prompt_tokens"] == 3
     assert found[-1]["choices"] == []
+    _, found = streamed(C, M, events({"type": "message_stop"}), Context(answer_id="a"))
+    assert all("usage" not in event for event in found)
     _, found = streamed(C, M, data, Context(answer_id="a", wants_usage=False))
     assert all("usage" not in event for event in found)
     _, found = streamed(

@@ -7,6 +7,9 @@ from tidegate.gateway.dialects import chat_reasoning, stops, usage_shape
 from tidegate.gateway.dialects.blocks import Answer, AnswerBlock, Refusal, Text, Thinking, ToolCall
 from tidegate.gateway.dialects.fields import Fields, answer_fields
 
+UNKNOWN = Tokens()
+"""The upstream reported no usage: then none is told, rather than nothing at all used."""
+
 
 def read(body: dict[str, Any], tokens: Tokens, fallback_id: str) -> Answer:
     """The first choice. Raises AnswerMalformed."""
@@ -91,7 +94,7 @@ def write(answer: Answer) -> dict[str, Any]:
         "created": answer.created_s or 0,
         "model": answer.model,
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
-        "usage": usage_shape.to_chat(answer.tokens),
+        "usage": None if answer.tokens == UNKNOWN else usage_shape.to_chat(answer.tokens),
     }
 
 

@@ -6,6 +6,7 @@ from tidegate.events.money import Tokens
 from tidegate.gateway import errors
 from tidegate.gateway.dialects import chat_reasoning, stops, usage_shape
 from tidegate.gateway.dialects.blocks import Stop, Thinking
+from tidegate.gateway.dialects.chat_answer import UNKNOWN
 from tidegate.gateway.dialects.encoder import event
 from tidegate.gateway.dialects.sink import Head
 from tidegate.gateway.errors import GatewayError
@@ -76,7 +77,7 @@ class ChatEncoder:
         """See BlockSink."""
         choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": stops.TO_CHAT[stop]}
         self.out.append(event(self._frame | {"choices": [choice]}))
-        if self._wants_usage:
+        if self._wants_usage and tokens != UNKNOWN:
             usage = usage_shape.to_chat(tokens)
             self.out.append(event(self._frame | {"choices": [], "usage": usage}))
         self.terminal = DONE

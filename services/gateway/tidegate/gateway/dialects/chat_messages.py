@@ -1,5 +1,7 @@
 """Messages of chat completions -> blocks."""
 
+import msgspec
+
 from tidegate.gateway.dialects import chat_reasoning
 from tidegate.gateway.dialects.blocks import (
     Block,
@@ -15,6 +17,7 @@ from tidegate.gateway.dialects.blocks import (
 from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.media import document_from_file, image_from_url
+from tidegate.gateway.dialects.openai_options import cache_mark
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -69,20 +72,17 @@ def _content(message: Fields, notes: Notes) -> list[Block]:
 
 def _part(part: Fields, notes: Notes) -> Block:
     kind = part.needed_text("type")
-    mark = part.json("cache_control")
+    mark = cache_mark(part)
     block: Block
     if kind == "text":
         block = Text(part.needed_text("text"), mark)
     elif kind == "refusal":
         block = Refusal(part.needed_text("refusal"))
     elif kind == "image_url" and (image := part.inner("image_url")):
-        found = image_from_url(image.needed_text("url"), image.text("detail"))
-        block = Image(found.url, found.media_type, found.data, found.detail, mark)
+        block = image_from_url(image.needed_text("url"), image.text("detail"))
+        block = msgspec.structs.replace(block, cache=mark)
     elif kind == "file" and (file := part.inner("file")):
-        read_file = document_from_file(file)
-        block = Document(
-            read_file.url, read_file.media_type, read_file.data, title=read_file.title, cache=mark
-        )
+        block = msgspec.structs.replace(document_from_file(file), cache=mark)
     else:
         raise part.wrong("type", "is a kind of content that cannot be translated")
     for name in part.unread():

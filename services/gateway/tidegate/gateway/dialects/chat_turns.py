@@ -18,7 +18,7 @@ from tidegate.gateway.dialects.blocks import (
 )
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.media import document_as_file, document_as_text, image_url
-from tidegate.gateway.dialects.names import ToolNames
+from tidegate.gateway.dialects.names import ToolNames, short_id
 from tidegate.gateway.dialects.quirks import Quirks
 
 _SEE_BELOW = "The result is in the next message."
@@ -106,12 +106,16 @@ class Turns:
         return written
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
+        call_id = self._id(call.id)
         if call.is_custom and not self._quirks.no_custom_tools:
             custom = {"name": self._names.out(call.name), "input": call.arguments}
-            return {"id": call.id, "type": "custom", "custom": custom}
+            return {"id": call_id, "type": "custom", "custom": custom}
         arguments = as_function(call.arguments) if call.is_custom else call.arguments or "{}"
         function = {"name": self._names.out(call.name), "arguments": arguments}
-        return {"id": call.id, "type": "function", "function": function}
+        return {"id": call_id, "type": "function", "function": function}
+
+    def _id(self, call_id: str) -> str:
+        return short_id(call_id) if self._quirks.short_tool_ids else call_id
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
         if result.is_error:
@@ -121,7 +125,7 @@ class Turns:
         content: str | list[dict[str, Any]] = text
         if result.cache is not None and self._quirks.cache_control:
             content = [self._part(Text(text, result.cache))]
-        return {"role": "tool", "tool_call_id": result.call_id, "content": content}
+        return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
 
     def _content(self, blocks: list[Block]) -> str | list[dict[str, Any]]:
         parts = [self._part(block) for block in blocks]

@@ -4,6 +4,7 @@ import re
 from hashlib import blake2b
 
 _NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
+_SHORT = re.compile(r"[a-zA-Z0-9]{9}")
 _DIGEST_BYTES = 4
 MAX_ID_CHARACTERS = 64
 
@@ -19,6 +20,13 @@ def fitted(name: str, max_characters: int) -> str:
 def fitted_id(call_id: str) -> str:
     """A tool call's id that both vendors take."""
     return fitted(call_id, MAX_ID_CHARACTERS)
+
+
+def short_id(call_id: str) -> str:
+    """Nine letters and digits for a tool call, always the same for the same id."""
+    if _SHORT.fullmatch(call_id):
+        return call_id
+    return blake2b(call_id.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()[:9]
 
 
 class ToolNames:

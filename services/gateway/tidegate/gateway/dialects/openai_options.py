@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidegate.gateway.dialects.blocks import Effort, OutputFormat, Sampling, Tool, ToolChoice
+from tidegate.gateway.dialects.blocks import CacheMark, Effort, OutputFormat, Sampling, Tool, ToolChoice
 from tidegate.gateway.dialects.effort import ORDER
 from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields
@@ -35,6 +35,12 @@ def effort(fields: Fields, name: str) -> Effort | None:
     if word is not None:
         raise fields.wrong(name, f"must be one of {', '.join(ORDER)}")
     return None
+
+
+def cache_mark(part: Fields) -> CacheMark | None:
+    """Where a reusable prefix ends: Anthropic's mark, which many vendors take, or OpenAI's own, which lasts longer."""
+    mark, breakpoint_ = part.json("cache_control"), part.json("prompt_cache_breakpoint")
+    return mark if mark is not None or breakpoint_ is None else {"type": "ephemeral", "ttl": "1h"}
 
 
 def function(fields: Fields, mark: dict[str, Any] | None = None) -> Tool:

@@ -30,6 +30,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Refuses the flag `parallel_tool_calls`."""
     no_strict_tools: bool = False
     """Refuses `strict` on tools."""
+    short_tool_ids: bool = False
+    """Chat completions: takes ids of tool calls only if they are nine letters and digits."""
     no_custom_tools: bool = False
     """Chat completions: tools that take free text are sent as functions with one string."""
     no_structured_output: bool = False

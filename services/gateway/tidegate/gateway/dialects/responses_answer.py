@@ -15,6 +15,7 @@ from tidegate.gateway.dialects.blocks import (
     Thinking,
     ToolCall,
 )
+from tidegate.gateway.dialects.chat_answer import UNKNOWN
 from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields, answer_fields
 from tidegate.gateway.dialects.names import split_namespace
@@ -157,5 +158,5 @@ def shell(
         "model": model,
         "output": output,
         **{name: echo.get(name, value) for name, value in _UNSAID.items()},
-        "usage": None if tokens is None else usage_shape.to_responses(tokens),
+        "usage": None if tokens is None or tokens == UNKNOWN else usage_shape.to_responses(tokens),
     }

@@ -2,6 +2,8 @@
 
 from typing import get_args
 
+import msgspec
+
 from tidegate.gateway.dialects import seals
 from tidegate.gateway.dialects.blocks import (
     Block,
@@ -18,6 +20,7 @@ from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.media import document_from_file, image_from_url
 from tidegate.gateway.dialects.names import join_namespace
+from tidegate.gateway.dialects.openai_options import cache_mark
 
 _ROLES: tuple[Role, ...] = get_args(Role)
 _LEFT_OUT = (
@@ -99,9 +102,10 @@ def content(owner: Fields, name: str, notes: Notes) -> list[Block]:
 
 def _part(part: Fields, notes: Notes) -> Block:
     kind = part.needed_text("type")
+    mark = cache_mark(part)
     block: Block
     if kind in _TEXT_PARTS:
-        block = Text(part.needed_text("text"))
+        block = Text(part.needed_text("text"), mark)
         part.raw("annotations")
         part.raw("logprobs")
     elif kind == "refusal":
@@ -110,9 +114,9 @@ def _part(part: Fields, notes: Notes) -> Block:
         url = part.text("image_url")
         if url is None:
             raise part.wrong("file_id", "a file stored at one provider cannot be read by another")
-        block = image_from_url(url, part.text("detail"))
+        block = msgspec.structs.replace(image_from_url(url, part.text("detail")), cache=mark)
     elif kind == "input_file":
-        block = document_from_file(part)
+        block = msgspec.structs.replace(document_from_file(part), cache=mark)
     else:
         raise part.wrong("type", "is a kind of content that cannot be translated")
     for name in part.unread():

@@ -6,6 +6,7 @@ from typing import Any
 from tidegate.gateway.dialects.blocks import Effort, Sampling, Wire
 from tidegate.gateway.dialects.effort import ORDER, nearest
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
+from tidegate.gateway.dialects.names import short_id
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.dialects.responses_reader import STORED
 
@@ -50,6 +51,8 @@ def _edit_message(message: Any, quirks: Quirks) -> Any:
         return message
     if quirks.no_developer_role and message.get("role") == "developer":
         message = message | {"role": "system"}
+    if quirks.short_tool_ids:
+        message = _with_short_ids(message)
     if quirks.reasoning_field and message.get("role") == "assistant":
         other = "reasoning" if quirks.reasoning_field == "reasoning_content" else "reasoning_content"
         if message.get(other) and not message.get(quirks.reasoning_field):
@@ -59,6 +62,21 @@ def _edit_message(message: Any, quirks: Quirks) -> Any:
                 if name != quirks.reasoning_field
             }
     return message
+
+
+def _with_short_ids(message: _Json) -> _Json:
+    if isinstance(message.get("tool_call_id"), str):
+        message = message | {"tool_call_id": short_id(message["tool_call_id"])}
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        message = message | {"tool_calls": [_with_short_id(call) for call in calls]}
+    return message
+
+
+def _with_short_id(call: Any) -> Any:
+    if isinstance(call, dict) and isinstance(call.get("id"), str):
+        return call | {"id": short_id(call["id"])}
+    return call
 
 
 def _edit_messages(body: _Json, quirks: Quirks, notes: Notes) -> _Json:
