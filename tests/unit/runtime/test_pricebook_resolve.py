@@ -89,6 +89,41 @@ def test_the_operators_number_holds_for_every_length_and_tier() -> None:
         assert (price.source or "").startswith("the operator's, else genai-prices ")
 
 
+def test_own_prices_need_rising_dates_beside_the_book_too() -> None:
+    two = '[[targets.prices]]\noutput = "1"\n[[targets.prices]]\noutput = "2"\n'
+    with pytest.raises(ConfigInvalid, match="must have rising `from` dates"):
+        prices_of('price_book = "openai/gpt-4.1"\n' + two)
+
+
+@pytest.mark.parametrize(
+    ("variants", "said"),
+    [
+        (['output = "1"'], "needs `service_tier` or `above_input_tokens`"),
+        (['service_tier = "flex"', 'service_tier = "flex"'], "holds for the same requests already"),
+        (["above_input_tokens = 0"], "above_input_tokens"),
+        (['service_tier = "Flex"'], "service_tier"),
+        (['service_tier = "flex"\ncolour = 1'], "unknown key"),
+    ],
+)
+def test_variants_that_cannot_hold_are_mistakes(variants: list[str], said: str) -> None:
+    base = '[[targets.prices]]\ninput_uncached = "3"\noutput = "15"\n'
+    with pytest.raises(ConfigInvalid, match=said):
+        prices_of(base + "".join(f"[[targets.prices.variants]]\n{each}\n" for each in variants))
+
+
+def test_variants_are_read_from_toml() -> None:
+    text = (
+        '[[targets.prices]]\ninput_uncached = "3"\noutput = "15"\n'
+        '[[targets.prices.variants]]\nabove_input_tokens = 200000\ninput_uncached = "6"\n'
+        '[[targets.prices.variants]]\nservice_tier = "batch"\noutput = "7.5"\nweb_search = "10000"\n'
+    )
+    (price,) = prices_of(text)
+    assert price.variants == (
+        VariantPrice(above_input_tokens=200_000, input_uncached=6 * USD),
+        VariantPrice(service_tier="batch", output=15 * USD // 2, web_search=10_000 * USD),
+    )
+
+
 LISTED = (
     DatedPrice(
         input_uncached=10, output=20, source="book", variants=(VariantPrice(service_tier="flex", output=9),)

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import msgspec
+
 from tidegate.events.money import Tokens
 from tidegate.gateway.usage_rules import GENERIC, WIRES, Spoken, UsageRules
 
@@ -11,6 +13,7 @@ MAX_COUNT = 2**31 - 1
 
 _TIER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _AS_USUAL = frozenset({"standard", "default", "auto"})
+_LEVELS = 2
 _Fields = dict[str, int]
 
 
@@ -37,7 +40,7 @@ class UsageTally:
         if service_tier is not None:
             self._observe_tier(service_tier)
         if isinstance(usage, dict):
-            _gather(self._fields, "", usage, 2)
+            _gather(self._fields, "", usage)
             if "service_tier" in usage or "speed" in usage:
                 fast = usage.get("speed") == "fast"
                 self._observe_tier("fast" if fast else usage.get("service_tier"))
@@ -61,15 +64,15 @@ def from_answer(dialect: Spoken, answer: dict[str, Any], rules: UsageRules | Non
     return tally.tokens()
 
 
-def _gather(fields: _Fields, place: str, found: dict[str, Any], depth: int) -> None:
-    """Counts of an object and of those inside it, `depth` levels down."""
+def _gather(fields: _Fields, place: str, found: dict[str, Any]) -> None:
+    """Counts of an object and of those inside it, two levels down."""
     for name, value in found.items():
         kind = type(value)  # JSON's true and false are ints to isinstance
         if kind is int:
             if 0 <= value <= MAX_COUNT:
                 fields[place + name] = value
-        elif kind is dict and depth:
-            _gather(fields, f"{place}{name}.", value, depth - 1)
+        elif kind is dict and place.count(".") < _LEVELS:
+            _gather(fields, f"{place}{name}.", value)
 
 
 def _pick(fields: _Fields, names: tuple[str, ...]) -> int | None:
@@ -92,24 +95,30 @@ def _from_openai(fields: _Fields, rules: UsageRules, tier: str | None) -> Tokens
     if output is None and total is not None and prompt is not None and total >= prompt:
         output = total - prompt
     elif output is not None:
-        output += sum([get(name, 0) for name in rules.beside_output])
+        for name in rules.beside_output:
+            output += get(name, 0)
     cached, written = _pick(fields, rules.cached), _pick(fields, rules.written)
     uncached = None if prompt is None else max(0, prompt - (cached or 0) - (written or 0))
-    cached_audio = _pick(fields, rules.cached_audio)
-    heard = _pick(fields, rules.input_audio)
-    return Tokens(
-        input_uncached=uncached,
-        cache_read=cached,
-        cache_write_5m=written,
-        output=output,
-        reasoning=_pick(fields, rules.reasoning),
-        input_audio=_part((heard or 0) - (cached_audio or 0), uncached),
-        input_image=_part(_pick(fields, rules.input_image), uncached),
-        cache_read_audio=_part(cached_audio, cached),
-        output_audio=_part(_pick(fields, rules.output_audio), output),
-        output_image=_part(_pick(fields, rules.output_image), output),
+    reasoning = _pick(fields, rules.reasoning)
+    tokens = Tokens(uncached, cached, written, None, output, reasoning, service_tier=tier)
+    for name in rules.rare:
+        if get(name):
+            return _with_rare(tokens, fields, rules)
+    return tokens
+
+
+def _with_rare(tokens: Tokens, fields: _Fields, rules: UsageRules) -> Tokens:
+    """Sound, pictures and searches, which few answers have."""
+    from_cache = _pick(fields, rules.cached_audio)
+    heard = (_pick(fields, rules.input_audio) or 0) - (from_cache or 0)
+    return msgspec.structs.replace(
+        tokens,
+        input_audio=_part(heard, tokens.input_uncached),
+        input_image=_part(_pick(fields, rules.input_image), tokens.input_uncached),
+        cache_read_audio=_part(from_cache, tokens.cache_read),
+        output_audio=_part(_pick(fields, rules.output_audio), tokens.output),
+        output_image=_part(_pick(fields, rules.output_image), tokens.output),
         web_searches=_pick(fields, rules.searches) or None,
-        service_tier=tier,
     )
 
 

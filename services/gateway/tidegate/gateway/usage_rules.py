@@ -1,8 +1,11 @@
 """Which fields of a usage object mean what, per vendor: declared, so that one reader serves them all. Pure."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 Wire = Literal["openai", "responses", "embeddings", "anthropic"]
 """Shapes of usage: OpenAI's chat completions, responses and embeddings, Anthropic's messages."""
@@ -20,7 +23,7 @@ WIRES: Mapping[Spoken, Wire] = {
 """Shape of usage of each dialect."""
 
 
-class UsageRules(NamedTuple):
+class UsageRules(msgspec.Struct, frozen=True):
     """Names of fields, inner ones with a dot; of several alternatives the first that is present counts."""
 
     cached: tuple[str, ...] = ()
@@ -34,6 +37,13 @@ class UsageRules(NamedTuple):
     output_audio: tuple[str, ...] = ()
     output_image: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
+    rare: tuple[str, ...] = ()
+    """All names of sound, pictures and searches; made of the above."""
+
+    def __post_init__(self) -> None:
+        """Collect the names of `rare`."""
+        rare = self.input_audio + self.input_image + self.cached_audio + self.output_audio + self.output_image
+        msgspec.structs.force_setattr(self, "rare", rare + self.searches)
 
 
 _IN, _OUT = "prompt_tokens_details.", "completion_tokens_details."
@@ -69,13 +79,13 @@ _THOUGHT = (_OUT + "reasoning_tokens",)
 _HEARD, _SPOKEN = (_IN + "audio_tokens",), (_OUT + "audio_tokens",)
 
 _CHAT = UsageRules(cached=_CACHED, reasoning=_THOUGHT)
-_CHAT_SPEAKS = _CHAT._replace(output_audio=_SPOKEN)
-_CHAT_HEARS = _CHAT_SPEAKS._replace(input_audio=_HEARD)
-_CHAT_WHOLE = _CHAT_HEARS._replace(written=_WRITTEN)
-_CHAT_WRITES = _CHAT._replace(written=_WRITTEN)
+_CHAT_SPEAKS = replace(_CHAT, output_audio=_SPOKEN)
+_CHAT_HEARS = replace(_CHAT_SPEAKS, input_audio=_HEARD)
+_CHAT_WHOLE = replace(_CHAT_HEARS, written=_WRITTEN)
+_CHAT_WRITES = replace(_CHAT, written=_WRITTEN)
 _RESPONSES_SHORT = UsageRules(cached=(_R_IN + "cached_tokens",))
-_RESPONSES = _RESPONSES_SHORT._replace(reasoning=(_R_OUT + "reasoning_tokens",))
-_RESPONSES_WHOLE = _RESPONSES._replace(written=(_R_IN + "cache_write_tokens",))
+_RESPONSES = replace(_RESPONSES_SHORT, reasoning=(_R_OUT + "reasoning_tokens",))
+_RESPONSES_WHOLE = replace(_RESPONSES, written=(_R_IN + "cache_write_tokens",))
 _MESSAGES = UsageRules()
 
 _BEHIND_ONE_DOOR = (
@@ -90,7 +100,7 @@ DECLARED: dict[tuple[str, Wire], UsageRules] = {
     ("azure", "responses"): _RESPONSES,
     ("azure", "anthropic"): _MESSAGES,
     ("anthropic", "openai"): UsageRules(cached=("cached_tokens",), reasoning=_THOUGHT),
-    ("anthropic", "anthropic"): ANTHROPIC._replace(reasoning=(_R_OUT + "thinking_tokens",)),
+    ("anthropic", "anthropic"): replace(ANTHROPIC, reasoning=(_R_OUT + "thinking_tokens",)),
     ("aws", "anthropic"): _MESSAGES,
     ("google", "anthropic"): _MESSAGES,
     ("google", "openai"): _CHAT_HEARS,
@@ -116,7 +126,7 @@ DECLARED: dict[tuple[str, Wire], UsageRules] = {
         beside_output=("reasoning_tokens", "citation_tokens"),
         searches=("num_search_queries",),
     ),
-    ("x-ai", "openai"): _CHAT_SPEAKS._replace(beside_output=_THOUGHT),
+    ("x-ai", "openai"): replace(_CHAT_SPEAKS, beside_output=_THOUGHT),
     ("x-ai", "responses"): _RESPONSES,
     ("x-ai-sdk", "openai"): UsageRules(
         cached=("cached_prompt_text_tokens",),

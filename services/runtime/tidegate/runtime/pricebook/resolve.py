@@ -25,6 +25,13 @@ def resolved(settings: Settings, book: Callable[[], PriceBook], mistakes: list[M
         if target.price_book is None:
             targets.append(target)
             continue
+        starts = [price.from_ns for price in target.prices]
+        if starts != sorted(set(starts)):
+            mistakes.append(
+                Mistake(
+                    ("targets", place, "prices"), f"prices of `{target.id}` must have rising `from` dates"
+                )
+            )
         try:
             listed = found.find(target.price_book).prices
         except UnknownModel as error:
