@@ -133,9 +133,7 @@ def candidate_facts(
     flat = pool.billing == "flat"
     output_tokens = _output_tokens(belief, target)
     prices = _prices(target, _NOTHING if flat else belief, output_tokens)
-    steady = prices[0].rates if len(prices) == 1 else None
-    if steady is not None and steady.above:
-        steady = None
+    steady = _steady(prices)
     suspect = not target.enabled or belief.circuit != "admitting" or cooldown_ns is not None
     ttft_s, rate = _ttft_s(belief), _output_tokens_per_s(belief)
     time = time_nanousd(ttft_s, rate, output_tokens, route.time_value_nanousd_per_s)
@@ -248,6 +246,12 @@ def _listed_rates(dated: DatedPrice, output_tokens: int) -> Rates | None:
             above.append((mark, long))
     rates = _rates(dated, _UNSEEN, output_tokens)
     return rates and msgspec.structs.replace(rates, above=tuple(above))
+
+
+def _steady(prices: Sequence[RatesFrom]) -> Rates | None:
+    """The rates of every day and length, None where there is no such thing."""
+    rates = prices[0].rates if len(prices) == 1 else None
+    return None if rates is not None and rates.above else rates
 
 
 def _billed(belief: Belief | None) -> int | None:
