@@ -15,6 +15,7 @@ TABLES: dict[str, type] = {
     "[[tenants]]": config.Tenant,
     "[[keys]]": config.Key,
     "[[pools]]": config.Pool,
+    "[pools.uvi]": config.UviLimits,
     "[[pools.windows]]": config.Window,
     "[[targets]]": config.Target,
     "[targets.quirks]": Quirks,
@@ -109,6 +110,14 @@ SETTINGS: dict[str, dict[str, str]] = {
         "billing": "`flat`: a fee per period and nothing per token; needs a window.",
         "windows": "Its quota windows.",
         "admit_quantile": "Reserved: this version reads it and does not use it.",
+        "uvi": "Where the statuses of its windows begin.",
+    },
+    "[pools.uvi]": {
+        "stressed": "Index from which a window is stressed.",
+        "critical": "Index from which it is critical.",
+        "surplus": "Index up to which it is in surplus, late in the period.",
+        "surplus_min_elapsed": "Share of the period that must have passed for that.",
+        "hysteresis": "A status ends this much further back than it begins.",
     },
     "[[pools.windows]]": {
         "id": "Name of the window within its pool.",
@@ -169,6 +178,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "auto_cache": "Anthropic: ask for caching of the whole prompt when the client set no mark, as OpenAI's clients expect.",
         "cache_control": "Chat completions: takes Anthropic's `cache_control` marks on content parts and tools.",
         "content_as_text": "Chat completions: takes message content as one string only.",
+        "short_tool_ids": "Chat completions: takes ids of tool calls only if they are nine letters and digits; others are replaced.",
         "ends_without_done": "Chat completions: the stream ends after the finish reason, without `[DONE]`.",
     },
     "[targets.deadlines]": {

@@ -18,9 +18,11 @@ from tidegate.estimator.uvi import (
     elapsed_parity,
     pool_status,
     status_parity,
+    thresholds_of,
     uvi,
     uvi_parity,
 )
+from tidegate.events.config import UviLimits
 
 NOW = 1_700_000_000_000.0
 HOUR = 3_600_000.0
@@ -191,6 +193,19 @@ def test_thresholds_are_the_callers_choice() -> None:
     eager = Thresholds(stressed=1.1, critical=1.2, hysteresis=0.0)
     found = uvi(np.array([0.6]), np.array([0.45]), np.zeros(1), np.zeros(1, dtype=np.int64), eager)
     assert found.status[0] == CRITICAL
+
+
+def test_each_window_is_judged_by_the_limits_of_its_pool() -> None:
+    eager = UviLimits(stressed=1.1, critical=1.2, surplus=0.9, surplus_min_elapsed=0.2, hysteresis=0.0)
+    limits = thresholds_of([UviLimits(), eager, eager, UviLimits()])
+    used, elapsed = np.array([0.6, 0.6, 0.2, 0.2]), np.array([0.45, 0.45, 0.4, 0.4])
+    found = uvi(used, elapsed, np.zeros(4), np.zeros(4, dtype=np.int64), limits)
+    assert found.status.tolist() == [OK, CRITICAL, SURPLUS, OK]
+
+
+def test_the_configs_defaults_are_ours() -> None:
+    for name in ("stressed", "critical", "surplus", "surplus_min_elapsed", "hysteresis"):
+        assert getattr(UviLimits(), name) == getattr(Thresholds(), name)
 
 
 @pytest.mark.parametrize(

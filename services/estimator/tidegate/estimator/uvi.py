@@ -5,12 +5,14 @@
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from tidegate.estimator.columns import FloatArray, IntArray
+from tidegate.events.config import UviLimits
 
 Status = Literal["unknown", "surplus", "ok", "stressed", "critical", "exhausted"]
 STATUSES: tuple[Status, ...] = ("unknown", "surplus", "ok", "stressed", "critical", "exhausted")
@@ -19,19 +21,35 @@ UNKNOWN, SURPLUS, OK, STRESSED, CRITICAL, EXHAUSTED = range(6)
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Where a status begins. It ends `hysteresis` further back, so that it does not flip with every refresh."""
+    """Where a status begins, for all windows or for each. It ends `hysteresis` further back, so that it does not
+    flip with every refresh."""
 
-    stressed: float = 1.5
-    critical: float = 2.0
-    surplus: float = 0.5
-    surplus_min_elapsed: float = 0.7
-    hysteresis: float = 0.1
+    stressed: float | FloatArray = 1.5
+    critical: float | FloatArray = 2.0
+    surplus: float | FloatArray = 0.5
+    surplus_min_elapsed: float | FloatArray = 0.7
+    hysteresis: float | FloatArray = 0.1
     max_age_s: float = 900.0
     head_start: float = 0.15
     """Share of a period that counts as used on schedule before it began: the first minutes prove nothing."""
 
 
 DEFAULT = Thresholds()
+
+
+def thresholds_of(limits: Sequence[UviLimits]) -> Thresholds:
+    """As configured for the pool of each window."""
+
+    def column(name: str) -> FloatArray:
+        return np.array([getattr(each, name) for each in limits], dtype=np.float64)
+
+    return Thresholds(
+        stressed=column("stressed"),
+        critical=column("critical"),
+        surplus=column("surplus"),
+        surplus_min_elapsed=column("surplus_min_elapsed"),
+        hysteresis=column("hysteresis"),
+    )
 
 
 class Uvi(NamedTuple):

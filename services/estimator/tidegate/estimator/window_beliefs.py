@@ -51,7 +51,8 @@ def window_beliefs(
     ledger = _ledger(state, idx, places, now_ns)
     ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, ledger.remaining.astype(np.float64))
     prices = _shadow_prices(state, idx, places, ledger, now_ns, routing)
-    index = _uvi(state, idx, places, ledger)
+    limits = {pool.id: pool.uvi for pool in routing.pools}
+    index = _uvi(state, idx, places, ledger, uvi.thresholds_of([limits[place.pool] for place in places]))
     found: dict[PoolId, list[WindowBelief]] = {}
     for k, place in enumerate(places):
         found.setdefault(place.pool, []).append(
@@ -86,11 +87,17 @@ def _ledger(state: State, idx: IntArray, places: Sequence[_Place], now_ns: int) 
     return state.ledger.state(idx, now_ns, lengths, limits, anchors)
 
 
-def _uvi(state: State, idx: IntArray, places: Sequence[_Place], ledger: WindowState) -> uvi.Uvi:
+def _uvi(
+    state: State,
+    idx: IntArray,
+    places: Sequence[_Place],
+    ledger: WindowState,
+    thresholds: uvi.Thresholds,
+) -> uvi.Uvi:
     limits = np.array([place.window.limit for place in places], dtype=np.float64)
     previous = indexes(state.window[place.series].status for place in places)
     # Our own count is never stale: every use of ours is in it.
-    return uvi.uvi(ledger.used / limits, ledger.elapsed, np.zeros(idx.size), previous)
+    return uvi.uvi(ledger.used / limits, ledger.elapsed, np.zeros(idx.size), previous, thresholds)
 
 
 def _shadow_prices(

@@ -45,6 +45,8 @@ Count = Annotated[int, Meta(gt=0, le=1_000_000)]
 Tokens = Annotated[int, Meta(gt=0, le=1_000_000_000)]
 Bytes = Annotated[int, Meta(gt=0, le=1 << 50)]
 Units = Annotated[int, Meta(gt=0, le=10**18)]
+Index = Annotated[float, Meta(gt=0, le=1_000)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Grade = Annotated[int, Meta(ge=0, le=1_000)]
 Seconds = Annotated[float, Meta(ge=0.001, le=315_360_000, extra={"form": "seconds"})]
 """At most ten years."""
@@ -70,6 +72,16 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     anchor_ns: Instant = msgspec.field(name="anchor", default=0)
 
 
+class UviLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where a status of the utilization velocity index begins; it ends `hysteresis` further back."""
+
+    stressed: Index = 1.5
+    critical: Index = 2.0
+    surplus: Index = 0.5
+    surplus_min_elapsed: Share = 0.7
+    hysteresis: Share = 0.1
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Targets that share quota. `flat` pools bill a fee per period, nothing per token."""
 
@@ -77,6 +89,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     billing: Literal["per_token", "flat"] = "per_token"
     windows: tuple[Window, ...] = ()
     admit_quantile: Annotated[float, Meta(gt=0, lt=1)] = 0.9
+    uvi: UviLimits = UviLimits()
 
 
 class VariantPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -1,17 +1,30 @@
-"""`prices list|show|import|check`: the price book, prices from elsewhere, and how they differ."""
+"""`prices list|board|show|import|check`: the price book, beliefs, prices from elsewhere, and how they differ."""
 
+import asyncio
 import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.runtime.commands.shared import FINDING, JsonOption, fail, lay_out, print_json, say, tell
+from tidegate.runtime.commands.shared import (
+    FINDING,
+    ConfigOption,
+    JsonOption,
+    fail,
+    lay_out,
+    machine_of,
+    print_json,
+    say,
+    tell,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from tidegate.events.config import DatedPrice
+    from tidegate.events.snapshots import RateSnapshot
+    from tidegate.runtime.machine import Machine
     from tidegate.runtime.pricebook.book import PriceBook
     from tidegate.runtime.pricebook.compare import Comparison, Difference
     from tidegate.runtime.pricebook.entries import ModelPrices
@@ -74,6 +87,49 @@ def list_prices(
         numbers = [getattr(price, each) for each in CLASSES]
         table.add_row(name, *("" if n is None else dollars(n) for n in numbers))
     lay_out(table)
+
+
+@prices_app.command()
+def board(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """What a million tokens of each target costs: listed, as billed, and the shadow price of its quota; dollars."""
+    import msgspec
+
+    from tidegate.events.errors import TidegateError
+    from tidegate.runtime.price_board import board as rows_of
+    from tidegate.runtime.pricebook.price_file import dollars
+
+    machine, _ = machine_of(config)
+    try:
+        rows = rows_of(machine.settings.routing(), asyncio.run(_believed(machine)), machine.clock.wall_ns())
+    except TidegateError as error:
+        fail(str(error))
+    if json:
+        print_json([msgspec.to_builtins(row) for row in rows])
+        return
+    table = _table("target", "part", "listed", "believed", "sd", "basis", "factor", "age s")
+    for row in rows:
+        money = (row.listed_nanousd, row.believed_nanousd, row.sd_nanousd)
+        listed, believed, sd = ("" if n is None else dollars(n) for n in money)
+        factor = "" if row.factor is None else f"{row.factor:.3f}"
+        age = "" if row.age_s is None else f"{row.age_s:.0f}"
+        table.add_row(row.target, row.part, listed, believed, sd, row.basis, factor, age)
+    lay_out(table)
+
+
+async def _believed(machine: "Machine") -> "dict[str, RateSnapshot]":
+    """The newest snapshot of every subject in the log. Raises LogUnavailable."""
+    from tidegate.events import codec
+    from tidegate.events.snapshots import RateSnapshot
+    from tidegate.events.topics import SNAPSHOTS
+    from tidegate.runtime.price_board import newest
+
+    log = machine.open_log()
+    try:
+        records, _ = await log.latest(SNAPSHOTS.name)
+    finally:
+        await log.close()
+    found = [codec.decode_data(codec.decode_envelope(each.value)) for each in records.values() if each.value]
+    return newest(each for each in found if isinstance(each, RateSnapshot))
 
 
 @prices_app.command()

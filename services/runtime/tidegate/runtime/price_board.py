@@ -1,0 +1,105 @@
+"""The price board: what a million tokens of a target costs, listed and as believed from its bills, by class. Pure.
+
+Quota of a flat plan has a price too: the shadow price of each window, per million of its units, beside the cash.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from tidegate.events.config import Routing, Target
+from tidegate.events.snapshots import Belief, RateSnapshot, pool_subject, target_subject
+from tidegate.events.types import PoolId, TargetId
+
+CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
+
+
+class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a target's price: nano-dollars per million tokens, or of a window's units. None = unknown."""
+
+    target: TargetId
+    pool: PoolId
+    part: str
+    """A token class, or `quota <window> per million <unit>`."""
+    listed_nanousd: int | None
+    believed_nanousd: int | None
+    sd_nanousd: int | None
+    """Standard deviation of what is believed; None where it has none."""
+    basis: str
+    """`billed` once there were bills, else `listed`; `shadow` for quota."""
+    factor: float | None
+    """Believed over listed: what a shared key adds, a discount takes off, or a plan leaves."""
+    age_s: float | None
+    """Age of the belief."""
+
+
+def board(routing: Routing, snapshots: Mapping[str, RateSnapshot], now_ns: int) -> list[BoardRow]:
+    """Every part of every target that has a price, in the order of the config; `snapshots` by subject."""
+    rows: list[BoardRow] = []
+    for target in routing.targets:
+        rows += _classes(target, snapshots.get(target_subject(target.id)), now_ns)
+        rows += _quota(routing, target, snapshots.get(pool_subject(target.pool_id)), now_ns)
+    return rows
+
+
+def newest(snapshots: Iterable[RateSnapshot]) -> dict[str, RateSnapshot]:
+    """The snapshot of each subject with the highest version."""
+    found: dict[str, RateSnapshot] = {}
+    for snapshot in snapshots:
+        known = found.get(snapshot.subject)
+        if known is None or known.version < snapshot.version:
+            found[snapshot.subject] = snapshot
+    return found
+
+
+def _classes(target: Target, snapshot: RateSnapshot | None, now_ns: int) -> list[BoardRow]:
+    price = target.list_price(now_ns)
+    belief = None if snapshot is None else snapshot.target
+    rows: list[BoardRow] = []
+    for name in CLASSES:
+        listed: int | None = None if price is None else getattr(price, name)
+        billed: Belief | None = None if belief is None else getattr(belief, f"price_{name}")
+        if listed is None and billed is None:
+            continue
+        by_bills = billed is not None and not billed.prior
+        mean = listed if billed is None or billed.prior else round(billed.mean)
+        rows.append(
+            BoardRow(
+                target=target.id,
+                pool=target.pool_id,
+                part=name,
+                listed_nanousd=listed,
+                believed_nanousd=mean,
+                sd_nanousd=None if billed is None or billed.prior else round(math.sqrt(max(billed.var, 0.0))),
+                basis="billed" if by_bills else "listed",
+                factor=mean / listed if by_bills and mean is not None and listed else None,
+                age_s=_age_s(snapshot, now_ns) if by_bills else None,
+            )
+        )
+    return rows
+
+
+def _quota(routing: Routing, target: Target, snapshot: RateSnapshot | None, now_ns: int) -> list[BoardRow]:
+    if snapshot is None or snapshot.pool is None:
+        return []
+    units = {window.id: window.unit for window in routing.pool_of(target).windows}
+    return [
+        BoardRow(
+            target=target.id,
+            pool=target.pool_id,
+            part=f"quota {window.window} per million {units[window.window]}",
+            listed_nanousd=None,
+            believed_nanousd=round(window.shadow_nanousd * 1e6),
+            sd_nanousd=None,
+            basis="shadow",
+            factor=None,
+            age_s=_age_s(snapshot, now_ns),
+        )
+        for window in snapshot.pool.windows
+        if window.window in units
+    ]
+
+
+def _age_s(snapshot: RateSnapshot | None, now_ns: int) -> float | None:
+    return None if snapshot is None else max(now_ns - snapshot.at_ns, 0) / 1e9
