@@ -356,6 +356,30 @@ async def test_thoughts_are_taken_back_byte_for_byte_and_by_their_own_provider_o
     assert status_of(await own.ask(changed, MESSAGES)) == 400
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_thoughts_that_are_to_be_omitted_are_signed_billed_and_taken_back(
+    messages: anthropic.AsyncAnthropic, simulator: RunningSimulator, stream: bool
+) -> None:
+    asked: Any = {"model": "m", "max_tokens": 500, "thinking": {"type": "adaptive", "display": "omitted"}}
+    steer: Any = {"tools": MESSAGE_TOOLS, "extra_headers": {"x-sim-script": "work"}}
+    if stream:
+        async with messages.messages.stream(**asked, **steer, messages=USER) as events:
+            answer: Any = await events.get_final_message()
+    else:
+        answer = await messages.messages.create(**asked, **steer, messages=USER)
+    thought = answer.content[0]
+    assert (thought.type, thought.thinking) == ("thinking", "")
+    assert len(thought.signature) > 40
+    assert answer.usage.output_tokens == simulator.engines["p"].log.lines[0].tokens.output
+    assert simulator.engines["p"].log.lines[0].tokens.reasoning > 0
+    back = {"role": "assistant", "content": [block.to_dict() for block in answer.content[:2]]}
+    turns: Any = [*USER, back, *USER]
+    await messages.messages.create(**asked, messages=turns)
+    back["content"][0]["signature"] = "x" + thought.signature[1:]
+    with pytest.raises(anthropic.BadRequestError, match="Invalid `signature`"):
+        await messages.messages.create(**asked, messages=turns)
+
+
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "none"])
 async def test_shown_thoughts_have_the_field_that_the_provider_gives_them(field: str) -> None:
     bench = Bench(scripts=SCRIPTS, reasoning_field=field)

@@ -68,6 +68,7 @@ def read(body: bytes, *, counting: bool = False) -> Ask:
         form=_form(fields),
         stops=words(fields, "stop_sequences"),
         fields=frozenset(fields),
+        omits_thoughts=_omits(fields.get("thinking")),
     )
 
 
@@ -76,6 +77,10 @@ def _form(fields: dict[str, Any]) -> Mapping[str, Any] | None:
     wanted = config.get("format") if isinstance(config, dict) else fields.get("output_format")
     schema = wanted.get("schema") if isinstance(wanted, dict) else None
     return schema if isinstance(schema, dict) else None
+
+
+def _omits(thinking: Any) -> bool:
+    return isinstance(thinking, dict) and thinking.get("display") == "omitted"
 
 
 def _talk(conversation: list[dict[str, Any]]) -> Talk:
@@ -100,7 +105,8 @@ def _tell(script: Transcript, block: dict[str, Any], where: str) -> None:
             script.result(str(block.get("tool_use_id")), spoken(block.get("content")), where)
         case "thinking":
             refusal = invalid(f"{where}: Invalid `signature` in `thinking` block", "messages")
-            script.seal(Seal(block["thinking"], str(block.get("signature")), refusal))
+            # Thoughts that were left out have a signature that stands for itself.
+            script.seal(Seal(block["thinking"] or None, str(block.get("signature")), refusal))
         case "redacted_thinking":
             refusal = invalid(f"{where}: Invalid `data` in `redacted_thinking` block", "messages")
             script.seal(Seal(None, str(block.get("data")), refusal))

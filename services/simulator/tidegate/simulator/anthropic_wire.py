@@ -153,7 +153,7 @@ def _unified_headers(state: WindowState, now_s: float) -> Headers:
 
 def _shown(answer: Answer) -> list[Part]:
     """The parts that become blocks: the dialect knows no empty ones, except of calls."""
-    return [part for part in answer.parts if part.text or part.kind == "tool"]
+    return [part for part in answer.parts if part.text or part.seal or part.kind == "tool"]
 
 
 def _blocks(answer: Answer, size_tokens: int) -> Iterator[Event]:
@@ -161,7 +161,7 @@ def _blocks(answer: Answer, size_tokens: int) -> Iterator[Event]:
     for index, part in enumerate(_shown(answer)):
         block = _opened(answer, part)
         yield Event("open", _event("content_block_start", index=index, content_block=block), produced)
-        if part.kind == "redacted":
+        if part.kind == "redacted" or not part.text:
             produced += part.tokens
         else:
             delta_type, field = _DELTA[part.kind]

@@ -25,6 +25,7 @@ class Ask(NamedTuple):
     `schemas` are those of the tools' arguments; tools in `customs` take free text. `form` is the JSON Schema
     that the answer must fit ({}: any object). `embeds` are the texts to embed, each with its tokens. `echo` are
     fields that the answer repeats; `fields` and `roles` are all that the request uses.
+    `omits_thoughts`: they are to be signed but not shown.
     """
 
     model: str
@@ -46,6 +47,7 @@ class Ask(NamedTuple):
     echo: Mapping[str, Any] = {}
     fields: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
+    omits_thoughts: bool = False
 
 
 class Embed(NamedTuple):

@@ -51,22 +51,22 @@ class Composer:
             parts = self._formed(ask, prompt_key) or self._called(ask, model, prompt_key)
             if parts:
                 return self._capped(wanted_reasoning(request, model), parts, _finish_of(parts), ask, model)
-        return self._worded(wish(request, ask, model, self._seed, body_key), model, body_key)
+        return self._worded(wish(request, ask, model, self._seed, body_key), ask, model, body_key)
 
-    def _worded(self, wanted: Wish, model: Model, body_key: str) -> Draft:
+    def _worded(self, wanted: Wish, ask: Ask, model: Model, body_key: str) -> Draft:
         start = integer(self._seed, f"words/{body_key}")
         visible = wanted.output - wanted.reasoning
-        parts = self._thoughts(model, wanted.reasoning, start + visible)
+        parts = self._thoughts(model, wanted.reasoning, start + visible, omitted=ask.omits_thoughts)
         if wanted.tool is not None:
             parts.append(Part("tool", self._writer.arguments(start, visible), visible, wanted.tool))
         elif visible:
             parts.append(Part("text", self._writer.text(start, visible), visible))
         return Draft(tuple(parts), wanted.output, wanted.reasoning, wanted.finish)
 
-    def _thoughts(self, model: Model, tokens: int, start: int) -> list[Part]:
+    def _thoughts(self, model: Model, tokens: int, start: int, *, omitted: bool) -> list[Part]:
         if not tokens or not model.reasoning_visible:
             return []
-        return [self._sealed(Part("reasoning", self._writer.text(start, tokens), tokens))]
+        return [self._sealed(Part("reasoning", self._writer.text(start, tokens), tokens), omitted=omitted)]
 
     def _formed(self, ask: Ask, key: str) -> list[Part]:
         if ask.form is None:
@@ -111,12 +111,12 @@ class Composer:
         """`thought` tokens of reasoning, then the parts; it ends early where the request's cap says so."""
         cap = output_cap(ask, model)
         hidden = min(thought, cap)
-        kept = self._thoughts(model, hidden, 0)
+        kept = self._thoughts(model, hidden, 0, omitted=ask.omits_thoughts)
         left, reasoning = cap - hidden, hidden
         for part in parts:
             cut = _cut(part, left)
             if cut is not None:
-                kept.append(self._sealed(cut))
+                kept.append(self._sealed(cut, omitted=ask.omits_thoughts))
                 left -= cut.tokens
                 reasoning += cut.tokens if cut.kind in THOUGHT else 0
             if cut is None or cut.tokens < part.tokens:
@@ -124,7 +124,9 @@ class Composer:
                 break
         return Draft(tuple(kept), cap - left, reasoning, finish)
 
-    def _sealed(self, part: Part) -> Part:
+    def _sealed(self, part: Part, *, omitted: bool) -> Part:
+        if part.kind == "reasoning" and omitted:
+            return part._replace(text="", seal=sealing.opaque(self._seed, part.text))
         if part.kind == "reasoning":
             return part._replace(seal=sealing.signature(self._seed, part.text))
         return part._replace(seal=sealing.opaque(self._seed, part.text)) if part.kind == "redacted" else part

@@ -21,18 +21,19 @@ def message_usage_at(frames: list[Frame], shape: Fault) -> list[Frame]:
     first = _fields(start)["message"]["usage"]
     full = {**first, "output_tokens": output}
     at_start, at_end = {
-        "start": (full, None),
-        "end": (None, full),
+        "start": (full, {}),
+        "end": ({name: _zero(value) for name, value in first.items()}, full),
         "both": (first, full),
         "larger": ({**first, **{name: first[name] // 2 for name in _INPUTS}}, full),
         "null": (None, None),
     }.get(where, (first, {"output_tokens": output}))
     message = {**_fields(start)["message"], "usage": at_start}
-    changed = {id(start): {"message": message}, id(end): {"usage": at_end}}
-    return [
-        frame._replace(fields={**_fields(frame), **changed[id(frame)]}) if id(frame) in changed else frame
-        for frame in frames
-    ]
+    # A closing event without counts has no usage at all.
+    closing = {name: value for name, value in _fields(end).items() if name != "usage"}
+    changed = {id(start): {**_fields(start), "message": message}, id(end): closing}
+    if at_end != {}:
+        closing["usage"] = at_end
+    return [frame._replace(fields=changed[id(frame)]) if id(frame) in changed else frame for frame in frames]
 
 
 def response_usage_at(frames: list[Frame], shape: Fault) -> list[Frame]:
@@ -54,3 +55,10 @@ def unknown_events(frames: list[Frame], _: Fault) -> list[Frame]:
 
 def _fields(frame: Frame) -> dict[str, Any]:
     return frame.fields or {}
+
+
+def _zero(value: Any) -> Any:
+    """Every count of a usage as zero, also those that are grouped."""
+    if isinstance(value, dict):
+        return {name: _zero(inner) for name, inner in value.items()}
+    return 0 if isinstance(value, int) else value
