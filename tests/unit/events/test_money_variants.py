@@ -11,8 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.events.config import DatedPrice, VariantPrice
+from tidegate.events.config import (
+    Candidate,
+    DatedPrice,
+    Pool,
+    Route,
+    Routing,
+    Target,
+    Tenant,
+    VariantPrice,
+    Window,
+)
 from tidegate.events.money import MILLION, ListPrice, PartPrices, PriceVariant, Tokens, cost_nanousd
+from tidegate.events.types import PoolId, RouteName, TargetId, TenantId, WindowId
 
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 WHOLE_OF = {
@@ -230,6 +241,30 @@ def test_plain_prices_and_tokens_are_written_as_they_always_were() -> None:
     assert msgspec.json.encode(price) == b'{"input_uncached":1,"output":2}'
     assert msgspec.json.encode(DatedPrice(input_uncached=1, output=2)) == b'{"input_uncached":1,"output":2}'
     assert msgspec.json.encode(Tokens(1, output=2)) == b'{"input_uncached":1,"output":2}'
+
+
+def test_a_config_of_plain_prices_has_the_digest_it_always_had() -> None:
+    """Decisions name it: they are replayed with the config of that digest."""
+    prices = (
+        DatedPrice(input_uncached=3, cache_read=1, cache_write_5m=4, cache_write_1h=5, output=15),
+        DatedPrice(from_ns=7, input_uncached=2, output=9),
+    )
+    target = Target(
+        id=TargetId("x"),
+        dialect="openai",
+        base_url="https://a.test",
+        model="m",
+        pool=PoolId("p"),
+        prices=prices,
+    )
+    window = Window(id=WindowId("w"), unit="tokens", limit=5, duration_s=60)
+    routing = Routing(
+        tenants=(Tenant(id=TenantId("t")),),
+        pools=(Pool(id=PoolId("p"), billing="flat", windows=(window,)),),
+        targets=(target,),
+        routes=(Route(name=RouteName("r"), candidates=(Candidate(target=target.id),)),),
+    )
+    assert routing.digest() == "sha256:23c6a4c17696d71d5f7eaf3ef219ddd2b01c43aa3f37582d7ac8d32cb70f371d"
 
 
 @given(variant_prices)
