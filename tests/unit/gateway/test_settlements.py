@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,3 +107,11 @@ def test_zero_is_a_report_and_none_is_not(input_tokens: int, output: int, report
 @pytest.mark.parametrize(("asked", "reserve"), [(None, 4_096), (100, 100), (10**6, 262_144)])
 def test_the_reserve_is_what_the_client_may_get(asked: int | None, reserve: int) -> None:
     assert target().reserve_tokens(asked) == reserve
+
+
+def test_the_prefix_a_session_left_is_told_beside_what_its_prompt_found_of_it() -> None:
+    attempt = msgspec.structs.replace(started(), prefix_tokens=900, prefix_age_ns=5)
+    event = settle(attempt, Ending(outcome="completed"), target(), PRICE)
+    assert (event.prefix_tokens, event.prefix_age_ns) == (900, 5)
+    cold = ended(Ending(outcome="completed"))
+    assert (cold.prefix_tokens, cold.prefix_age_ns) == (None, None)

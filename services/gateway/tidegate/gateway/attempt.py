@@ -81,6 +81,7 @@ class Attempt:
             if self.crossed is not None:
                 self.dialect = self.crossed.upstream
         now_ns = tools.clock.wall_ns()
+        left = verdict.local
         self.started = AttemptStarted(
             attempt=AttemptId(tools.ids.next()),
             target=verdict.target,
@@ -91,6 +92,8 @@ class Attempt:
             reserve_output_tokens=self.target.reserve_tokens(job.ask.max_output_tokens),
             price=FREE if is_free else self.target.price(now_ns),
             windows=() if is_free else verdict.uses,
+            prefix_tokens=left.session_prompt_tokens,
+            prefix_age_ns=None if left.session_at_ns is None else max(now_ns - left.session_at_ns, 0),
         )
         self.ttft_ns: int | None = None
         self.failure: Failure | None = None

@@ -67,6 +67,8 @@ def settle(
         input_estimate=started.input_tokens,
         model=ending.model,
         evidence=ending.evidence,
+        prefix_tokens=started.prefix_tokens,
+        prefix_age_ns=started.prefix_age_ns,
     )
 
 
