@@ -163,10 +163,10 @@ def test_a_refusal_is_one_in_every_dialect() -> None:
 )
 def test_thinking_is_found_where_vendors_put_it(fields: dict[str, Any]) -> None:
     made = answered(M, C, chat_answer(**{"content": "t"} | fields))
-    assert made["content"] == [{"type": "thinking", "thinking": "hm", "signature": ""}, TEXT]
+    assert made["content"] == [{"type": "thinking", "thinking": "hm", "signature": "tidegate:plain:"}, TEXT]
     made = answered(R, C, chat_answer(**{"content": "t"} | fields))
     assert made["output"][0]["summary"] == [{"type": "summary_text", "text": "hm"}]
-    assert "encrypted_content" not in made["output"][0]
+    assert made["output"][0]["encrypted_content"] == "tidegate:plain:"
 
 
 def test_opaque_thinking_comes_back_byte_for_byte() -> None:

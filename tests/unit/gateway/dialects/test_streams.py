@@ -64,7 +64,7 @@ def blocks(data: bytes, upstream: Wire = C, context: Context = CONTEXT) -> list[
             is_open = False
     assert not is_open
     assert found[0]["type"] == "message_start"
-    return [(kind, text) for kind, text in made]
+    return [(kind, text.removesuffix("|tidegate:plain:")) for kind, text in made]
 
 
 def test_parallel_calls_that_come_mixed_are_put_in_order() -> None:

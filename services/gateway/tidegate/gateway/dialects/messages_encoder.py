@@ -70,8 +70,9 @@ class MessagesEncoder:
 
     def close(self, proof: Thinking | None) -> None:
         """See BlockSink. Arguments that were cut are found out when the next block opens, or at the end."""
-        if self._head.kind == "thinking" and proof is not None and self._head.redacted is None:
-            delta = {"type": "signature_delta", "signature": seals.as_signature(proof)}
+        if self._head.kind == "thinking" and self._head.redacted is None:
+            signature = seals.as_signature(Thinking() if proof is None else proof)
+            delta = {"type": "signature_delta", "signature": signature}
             self._send("content_block_delta", {"index": self._index, "delta": delta})
         if self._head.kind == "tool":
             to_object(self._last_arguments, may_be_cut=False)

@@ -82,7 +82,7 @@ def blocks_of(item: Fields) -> list[AnswerBlock]:
 
 def item_id(answer_id: str, block: AnswerBlock, index: int) -> str:
     """An item's id, made from the answer's: the same for the same place, in a stream and in a whole answer."""
-    return f"{_PREFIX[type(block)]}_{answer_id}_{index}"
+    return f"{_PREFIX[type(block)]}{seals.OUR_ID}{answer_id}_{index}"
 
 
 _PREFIX: dict[type, str] = {Text: "msg", Refusal: "msg", Thinking: "rs", ToolCall: "fc"}
@@ -101,8 +101,7 @@ def item(block: AnswerBlock, answer_id: str, index: int, status: str = "complete
     if isinstance(block, Thinking):
         summary = [{"type": "summary_text", "text": block.text}] if block.text else []
         made |= {"type": "reasoning", "summary": summary}
-        sealed = seals.as_encrypted(block)
-        return made if sealed is None else made | {"encrypted_content": sealed}
+        return made | {"encrypted_content": seals.as_encrypted(block)}
     namespace, name = split_namespace(block.name)
     if block.is_custom:
         made |= {"type": "custom_tool_call", "status": status, "call_id": block.id, "name": name}

@@ -19,6 +19,7 @@ from tidegate.gateway.dialects import (
     responses_reader,
     responses_writer,
     same_dialect,
+    seals,
     tool_choices,
 )
 from tidegate.gateway.dialects.blocks import Answer, Request, Sampling, Wire
@@ -72,7 +73,7 @@ def request(
     cleaned = history.clean(client, body, turns, notes)
     custom: frozenset[str] = frozenset()
     if client == upstream:
-        written = same_dialect.write(client, cleaned, model, quirks, notes)
+        written = same_dialect.write(client, seals.without(client, cleaned, notes), model, quirks, notes)
     else:
         read = tool_choices.checked(_READERS[client](cleaned, notes))
         if quirks.no_sampling:
