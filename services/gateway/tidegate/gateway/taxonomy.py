@@ -209,7 +209,7 @@ def _refined(typed: Cause, error: Mapping[str, Any], message: str) -> tuple[Caus
             found = "denied", "policy_wording"
     else:
         return None
-    return None if found is None else (*found, "medium")
+    return None if found is None else (found[0], found[1], "medium")
 
 
 def _sentence(error: Mapping[str, Any], message: str) -> tuple[Cause, str] | None:
