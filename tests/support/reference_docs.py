@@ -130,7 +130,7 @@ def settings_md() -> str:
         "`~/.config/tidegate/tidegate.toml`. Unknown keys are mistakes. `tidegate config check` tells all mistakes at once, by",
         "name and line; `tidegate config schema` prints the JSON Schema.",
         "",
-        '*dollars*: a text such as `"2.50"`, or an integer of nano-dollars. Prices are per million tokens. *instant*: a TOML date',
+        '*dollars*: a text such as `"2.50"`, or an integer of nano-dollars, 0 or from 1,000,000 on. Prices are per million tokens. *instant*: a TOML date',
         "or date-time, or integer nanoseconds since the epoch. *seconds*: 0.001 to ten years. Times ending in `_ms` are",
         "milliseconds. Secrets are references: `env:NAME`, or `file:/PATH` of a file that only its owner can read. Ids and route",
         "names have letters, digits and `._:/@+-`, at most 128; a slot also names a folder and has no `:/@+`. No number is endless.",

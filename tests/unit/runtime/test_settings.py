@@ -104,6 +104,11 @@ def test_all_mistakes_are_told_at_once_by_name_and_line() -> None:
         (("from = 2027-01-01", "from = 1969-01-01"), "targets[0].prices[1].from"),
         (('input_uncached = "2.50"', 'input_uncached = "2.5000000001"'), "finer than a nano-dollar"),
         (('input_uncached = "2.50"', 'input_uncached = "lots"'), "no amount of dollars"),
+        (('input_uncached = "2.50"', "input_uncached = 2.5"), 'written as text, "2.5"'),
+        (
+            ('input_uncached = "2.50"', "input_uncached = 3"),
+            'for dollars write "3", for so little "0.000000003"',
+        ),
         (("limit = 100", "limit = 0"), "limit"),
         (
             ('[[pools.windows]]\nid = "5h"\nunit = "requests"\nlimit = 100\nduration_s = 18000\n', ""),
@@ -209,6 +214,19 @@ def test_names_may_look_like_model_names_and_proxies_have_their_secret_beside_th
     assert (target.proxy, target.proxy_secret) == ("http://proxy.internal:3128", "env:PROXY")
     found = resolve_secrets([target], {"A_KEY": "key-key-key", "PROXY": "bob:hunter2pw"})
     assert found == {"env:A_KEY": "key-key-key", "env:PROXY": "bob:hunter2pw"}
+
+
+def test_an_unknown_key_does_not_hide_what_else_is_wrong() -> None:
+    text = GOOD.replace("[gateway]", "[gateway]\nprot = 1").replace('target = "a"', 'target = "b"')
+    found = "\n".join(mistakes_of(text))
+    assert "unknown key" in found
+    assert "there is no target `b`" in found
+
+
+@pytest.mark.parametrize("number", ["0", "1_000_000", "2_500_000_000"])
+def test_whole_numbers_of_nano_dollars_stay_what_they_are(number: str) -> None:
+    target = parse_settings(GOOD.replace('input_uncached = "2.50"', f"input_uncached = {number}")).targets[0]
+    assert target.prices[0].input_uncached == int(number)
 
 
 @pytest.mark.parametrize("text", ["", "  \n\n", "# [gateway]\n"])

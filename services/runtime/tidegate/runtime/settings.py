@@ -74,7 +74,7 @@ def parse_settings(text: str, name: str = FILE_NAME, folder: Path = Path()) -> S
         raise ConfigInvalid([f"{name} is empty: see `tidegate config schema` for what may stand in it"])
     mistakes: list[Mistake] = []
     settings = build(plain, Settings, (), mistakes)
-    if settings is not BAD and not mistakes:
+    if settings is not BAD:  # all mistakes at once: an unknown key does not hide what else is wrong
         settings = _with_prices(settings, folder, mistakes)
         mistakes += checks.find_mistakes(settings)
     if mistakes:

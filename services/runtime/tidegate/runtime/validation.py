@@ -12,6 +12,8 @@ from tidegate.events.money import NANOUSD_PER_USD
 from tidegate.runtime.toml_lines import Path
 
 _MAX_DIGITS = 18
+_LEAST_NANOUSD = 1_000_000
+"""A tenth of a cent. Smaller bare numbers are rather dollars, which would be too cheap by a factor of 10⁹."""
 _EXACT = Context(prec=64, traps=[InvalidOperation, Overflow, Inexact])
 _NEVER_SHOWN = frozenset(
     {"secret", "proxy_secret", "token", "password", "data_key", "digest", "base_url", "proxy", "bootstrap"}
@@ -101,14 +103,31 @@ def _tuple_item(kind: Any) -> Any:
 
 
 def _from_form(value: Any, form: str | None) -> Any:
-    if form == "dollars" and isinstance(value, str):
-        return nanousd_of(value)
+    if form == "dollars":
+        return _nanousd(value)
     if form == "instant":
         if isinstance(value, dt.datetime):
             moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
             return int(Decimal(repr(moment.timestamp())) * 1_000_000_000)
         if isinstance(value, dt.date):
             return int(dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC).timestamp()) * 10**9
+    return value
+
+
+def _nanousd(value: Any) -> Any:
+    """Nano-dollars of text or of a whole number. Raises ValueError where dollars must be meant."""
+    if isinstance(value, str):
+        return nanousd_of(value)
+    said = None
+    if isinstance(value, float):
+        said = f'dollars are written as text, "{value}", so that they are exact'
+    elif type(value) is int and 0 < value < _LEAST_NANOUSD:
+        said = (
+            f"a number without quotes is nano-dollars, and {value} of them are next to nothing:"
+            f' for dollars write "{value}", for so little "{Decimal(value).scaleb(-9):f}"'
+        )
+    if said is not None:
+        raise ValueError(said)
     return value
 
 
