@@ -4,6 +4,8 @@ import random
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tidegate.events.clock import ManualClock
 from tidegate.events.codec import encode
 from tidegate.events.config import Routing
@@ -416,6 +418,7 @@ class History:
                     delta_nanousd=-1_234,
                     tokens=usage.tokens,
                     evidence="invoice",
+                    windows=tuple(msgspec.structs.replace(use, units=-use.units) for use in usage.windows),
                 ),
                 slot="rec",
                 tenant=context["tenant"],

@@ -482,7 +482,12 @@ async def _simulate(seed: int, hours: float, folder: Path) -> History:
                 tasks.create_task(_outage(simulator, outage_s))
                 tasks.create_task(_switch(control, switched_s))
                 tasks.create_task(traffic.run())
-            found = await reconcile(machine.open_log(), bills, billing.JournalRecorder(machine))
+            found = await reconcile(
+                machine.open_log(),
+                bills,
+                billing.JournalRecorder(machine),
+                routing=machine.settings.routing(),
+            )
             await asyncio.sleep(3 * PUBLISH_S)  # the estimator takes the corrections
         drawn = await bills.fetch()
         await simulator.stop()

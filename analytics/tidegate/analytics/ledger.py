@@ -7,6 +7,7 @@ import msgspec
 
 from tidegate.analytics.history import Ends, Watch, ends_of, events_of, unwatched
 from tidegate.events.codec import decode_data
+from tidegate.events.decision import WindowUse
 from tidegate.events.envelope import Envelope
 from tidegate.events.log.port import EventLog
 from tidegate.events.money import Tokens
@@ -31,6 +32,8 @@ class Entry(msgspec.Struct, kw_only=True):
     tokens: Tokens
     """As now known."""
     settled_nanousd: int | None
+    windows: tuple[WindowUse, ...] = ()
+    """Use of its pool's windows as now known."""
     delta_nanousd: int = 0
     corrections: int = 0
     """How many numbers are taken; the next correction has this one."""
@@ -83,6 +86,7 @@ class Ledger:
         entry.corrections = data.correction + 1
         entry.delta_nanousd += data.delta_nanousd
         entry.tokens = data.tokens
+        entry.windows = tuple(_changed(use, data.windows) for use in entry.windows)
 
     def _settle(self, envelope: Envelope, data: UsageSettled) -> None:
         self.open.pop(data.attempt, None)
@@ -101,7 +105,13 @@ class Ledger:
             outcome=data.outcome,
             tokens=data.tokens,
             settled_nanousd=data.cost_nanousd,
+            windows=data.windows,
         )
+
+
+def _changed(use: WindowUse, changes: Iterable[WindowUse]) -> WindowUse:
+    units = sum(change.units for change in changes if change.window == use.window)
+    return msgspec.structs.replace(use, units=use.units + units) if units else use
 
 
 def totals(entries: Iterable[Entry]) -> Totals:

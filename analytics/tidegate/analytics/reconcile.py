@@ -11,6 +11,8 @@ from tidegate.analytics.bills import Bill, BillLine, Correction
 from tidegate.analytics.history import Phases, silently
 from tidegate.analytics.ledger import Entry, Ledger, Totals, read_on, totals
 from tidegate.analytics.ports import BillSource, Recorder
+from tidegate.analytics.quota import Quota
+from tidegate.events.config import Routing
 from tidegate.events.log.port import EventLog
 from tidegate.events.money import COUNTS, Tokens
 from tidegate.events.signals import SettlementCorrected
@@ -72,12 +74,14 @@ async def reconcile(
     recorder: Recorder,
     phases: Phases = silently,
     patience_s: float = 0.0,
+    routing: Routing | None = None,
 ) -> Reconciliation:
     """Read the ledger, then the bills, and record what differs. A second run records nothing.
 
     The order matters: an attempt in the ledger was settled before the bill was drawn, so a complete bill
     has its line, unless the provider was still serving it. What comes while traffic goes on is read after the
-    bill; `patience_s` is how long settlements of billed attempts may take to get into the log.
+    bill; `patience_s` is how long settlements of billed attempts may take to get into the log. `routing` says
+    what the windows of pools count: without it their use is not corrected.
     Raises Unavailable; nothing was recorded then, unless the recorder says so.
     """
     ledger = Ledger()
@@ -92,20 +96,24 @@ async def reconcile(
     while _are_awaited(ledger, drawn) and loop.time() < deadline:
         await asyncio.sleep(_LOOK_EVERY_S)
         ends = await read_on(log, ledger, ends)
-    found = plan(ledger, drawn, settled_before)
+    found = plan(ledger, drawn, settled_before, routing)
     if found.corrections:
         await recorder.record(found.corrections)
     return found
 
 
 def plan(
-    ledger: Ledger, bills: Sequence[Bill], settled_before: Collection[AttemptId] | None = None
+    ledger: Ledger,
+    bills: Sequence[Bill],
+    settled_before: Collection[AttemptId] | None = None,
+    routing: Routing | None = None,
 ) -> Reconciliation:
     """What follows from the bills; pure. Changes nothing in `ledger`.
 
     `settled_before`: attempts that were settled before the bills were drawn; all of the ledger by default.
     """
     found = _sorted_lines(ledger, bills)
+    quota = Quota(routing)
     bill_of = {target: bill for bill in bills for target in bill.targets}
     before = ledger.entries.keys() if settled_before is None else settled_before
     mine, others = _parted(ledger, found, bill_of)
@@ -117,7 +125,7 @@ def plan(
         correction
         for entry in covered
         if (claim := claims[entry.attempt]) is not None
-        and (correction := _correction(entry, claim)) is not None
+        and (correction := _correction(entry, claim, quota)) is not None
     )
     after = Ledger()
     after.entries = {entry.attempt: msgspec.structs.replace(entry) for entry in covered}
@@ -192,6 +200,7 @@ class _Claim(NamedTuple):
     tokens: Tokens
     cost_nanousd: int
     evidence: str
+    calls: int
 
 
 def _sorted_lines(ledger: Ledger, bills: Sequence[Bill]) -> _Lines:
@@ -216,20 +225,23 @@ def _claim(
     if entry.attempt in lines:
         billed = lines[entry.attempt]
         cost_nanousd = sum(line.cost_nanousd for line in billed)
-        return _Claim(_summed(billed), cost_nanousd, f"bill of {billed[0].provider}, {len(billed)} line(s)")
+        said = f"bill of {billed[0].provider}, {len(billed)} line(s)"
+        return _Claim(_summed(billed), cost_nanousd, said, len(billed))
     bill = bill_of.get(entry.target)
     if entry.is_confirmed or bill is None or bill.complete_until_ns is None:
         return None
     if not bill.complete_from_ns <= entry.settled_ns < bill.complete_until_ns:
         return None
-    return _Claim(NO_TOKENS, 0, f"no line on the bill of {bill.provider}")
+    return _Claim(NO_TOKENS, 0, f"no line on the bill of {bill.provider}", 0)
 
 
-def _correction(entry: Entry, claim: _Claim) -> Correction | None:
+def _correction(entry: Entry, claim: _Claim, quota: Quota) -> Correction | None:
     """What makes the entry equal the claim; None when it does, and no doubt is left to clear up."""
     delta_nanousd = claim.cost_nanousd - (entry.ledger_nanousd or 0)
+    tokens = _overlaid(entry.tokens, claim.tokens)
+    windows = quota.changes(entry, tokens, claim.calls, claim.cost_nanousd)
     in_doubt = entry.ledger_nanousd is None or (entry.basis == "estimated" and not entry.is_confirmed)
-    if not delta_nanousd and not in_doubt and not _disagree(entry.tokens, claim.tokens):
+    if not (delta_nanousd or in_doubt or windows) and not _disagree(entry.tokens, claim.tokens):
         return None
     return Correction(
         data=SettlementCorrected(
@@ -237,10 +249,11 @@ def _correction(entry: Entry, claim: _Claim) -> Correction | None:
             target=entry.target,
             pool=entry.pool,
             delta_nanousd=delta_nanousd,
-            tokens=_overlaid(entry.tokens, claim.tokens),
+            tokens=tokens,
             billed_nanousd=claim.cost_nanousd,
             evidence=claim.evidence,
             correction=entry.corrections,
+            windows=windows,
         ),
         tenant=entry.tenant,
         request=entry.request,

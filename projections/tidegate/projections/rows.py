@@ -198,7 +198,9 @@ def _attempt_started(place: Place, envelope: Envelope, data: AttemptStarted) -> 
     )
 
 
-def _of_attempt(place: Place, envelope: Envelope, data: FirstTokenSeen | UsageSettled) -> Row:
+def _of_attempt(
+    place: Place, envelope: Envelope, data: FirstTokenSeen | UsageSettled | SettlementCorrected
+) -> Row:
     return (
         *place,
         envelope.ts,
@@ -273,6 +275,8 @@ def _settlement_corrected(place: Place, envelope: Envelope, data: SettlementCorr
             data.evidence,
         ),
     )
+    for use in data.windows:
+        yield "r_uses", _of_attempt(place, envelope, data) + _use(use)
 
 
 def _demand_seen(place: Place, envelope: Envelope, data: DemandSeen) -> Rows:

@@ -206,3 +206,27 @@ def test_a_success_reopens_a_target_that_failed() -> None:
     opened = of(*(signal(failed(), n) for n in range(4)), signal(settled(), 5.0))
     assert opened.target_cooldown[index].until_ns is None
     assert opened.target_cooldown[index].strikes == 0
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_bill_gives_back_quota_in_the_period_it_was_settled_in_and_teaches_no_rate(cut: bool) -> None:
+    hour = 3_600 * S
+    use = WindowUse(WindowId("w"), START_NS, 100_000, hour)
+    back = msgspec.structs.replace(use, units=-98_990)
+    later = msgspec.structs.replace(use, period_start_ns=START_NS + hour, units=5)
+    signals = [
+        signal(settled(windows=(use,)), 10.0),
+        signal(corrected(windows=(back,)), 20.0),
+        signal(settled(windows=(later,)), 3_700.0),
+        signal(corrected(windows=(msgspec.structs.replace(back, units=-10),)), 3_800.0),
+    ]
+    state = State()
+    for part in [signals[:1], signals[1:2], signals[2:3], signals[3:]] if cut else [signals]:
+        fold(state, part)
+    series = state.windows[0, WindowId("w")]
+    start, used, _, previous_start, previous_used, *_ = state.ledger.row(series)
+    assert (start, used) == (START_NS + hour, 5)
+    assert (previous_start, previous_used) == (START_NS, 1_000)
+    plain = State()
+    fold(plain, [signal(settled(windows=(use,)), 10.0), signal(settled(windows=(later,)), 3_700.0)])
+    assert state.use.row(series) == plain.use.row(plain.windows[0, WindowId("w")])

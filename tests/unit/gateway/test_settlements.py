@@ -50,6 +50,16 @@ def ended(ending: Ending, **options: Any) -> Any:
     return settle(started(**options), ending, target(), PRICE)
 
 
+def test_a_client_that_left_shuts_no_window_with_what_it_might_have_got() -> None:
+    event = ended(Ending(outcome="cancelled"), windows=True)
+    assert (event.basis, event.cost_nanousd) == ("estimated", 1_000 * 3_000 + 500 * 15_000)
+    assert [use.units for use in event.windows] == [1, 1_000, 1_000 * 3_000]
+    seen = ended(Ending(outcome="cancelled", produced_tokens=7), windows=True)
+    assert [use.units for use in seen.windows] == [1, 1_007, 1_000 * 3_000 + 7 * 15_000]
+    cut = ended(Ending(outcome="failed"), windows=True)
+    assert [use.units for use in cut.windows] == [1, 1_500, 1_000 * 3_000 + 500 * 15_000]
+
+
 def test_reported_usage_is_exact() -> None:
     event = ended(Ending(outcome="completed", tokens=Tokens(input_uncached=10, cache_read=7, output=3)))
     assert (event.basis, event.cost_nanousd) == ("reported", 10 * 3_000 + 7 * 300 + 3 * 15_000)

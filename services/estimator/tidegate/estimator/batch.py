@@ -27,7 +27,7 @@ class Batch:
         self.prices: list[int] = []
         """price series, ts, nano-dollars, tokens"""
         self.uses: list[int] = []
-        """window, ts, period start, units, overlap"""
+        """window, ts, period start, units, overlap, 1 for a use and 0 for a correction of one"""
         self.demands: list[int] = []
         """window, ts, units, alternative (0: none), units of the next longer window, duration"""
 
@@ -43,8 +43,9 @@ class Batch:
     def apply_uses(self, state: State) -> None:
         """Let the windows observe what was collected: time without quota left is skipped after it."""
         if self.uses:
-            who, at, start, units, overlap = _columns(self.uses, 5)
-            state.use.observe(who, at, units)
+            who, at, start, units, overlap, use = _columns(self.uses, 6)
+            seen = use != 0  # what a bill gives back later says nothing of the rate
+            state.use.observe(who[seen], at[seen], units[seen])
             state.ledger.use(*_same_periods(who, start, units, overlap))
             self.uses.clear()
 

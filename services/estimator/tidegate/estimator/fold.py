@@ -127,12 +127,16 @@ class Folding:
         pool = self.state.pool(data.pool, partition)
         if self.state.pool_shut[pool] is not None:
             self._skip_shut(pool, ts)
-        for use in data.windows:
+        self._book(pool, data.windows, ts, 1)
+
+    def _book(self, pool: int, windows: tuple[WindowUse, ...], ts: int, seen: int) -> None:
+        """Count units in their periods; `seen` 0: they only correct what was counted."""
+        for use in windows:
             duration_ns = use.duration_ns
             if duration_ns <= 0:
                 continue
             overlap_ns = duration_ns if use.first_request else 0
-            self.batch.uses += (self._window(pool, use), ts, use.period_start_ns, use.units, overlap_ns)
+            self.batch.uses += (self._window(pool, use), ts, use.period_start_ns, use.units, overlap_ns, seen)
             self.pools.add(pool)
 
     def _bill(self, target: int, ts: int, tokens: Tokens, price: ListPrice) -> None:
@@ -202,6 +206,8 @@ class Folding:
     def _corrected(self, data: SettlementCorrected, ts: int, partition: int) -> None:
         """Observe what was billed, shared out over the classes by their list prices."""
         target = self._target(data.target, partition)
+        if data.windows:
+            self._book(self.state.pool(data.pool, partition), data.windows, ts, 0)
         listed = self.state.list_price[target]
         if data.billed_nanousd is None or UNLISTED in (listed[0], listed[-1]):
             return
@@ -236,7 +242,7 @@ class Folding:
         state, series = self.state, self.state.pool_windows[pool]
         since_ns, until_ns = state.pool_shut[pool] or (ts, ts)
         if series and ts - since_ns >= min(state.window[w].duration_ns for w in series) // BINS_PER_WINDOW:
-            if not set(series).isdisjoint(self.batch.uses[::5]):
+            if not set(series).isdisjoint(self.batch.uses[::6]):
                 self.batch.apply_uses(state)
             state.use.censor(indexes(series), indexes([min(ts, until_ns)] * len(series)))
             since_ns = ts

@@ -102,6 +102,8 @@ class SettlementCorrected(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     evidence: str
     correction: int = 0
     """0 for the first correction of an attempt, then 1, 2, …"""
+    windows: tuple[WindowUse, ...] = ()
+    """By how many units the use of each window changes, in the period it was settled in; may be negative."""
 
 
 class DemandSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

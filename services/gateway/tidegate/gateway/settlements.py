@@ -58,7 +58,7 @@ def settle(
         windows=_uses(
             started,
             target,
-            counted,
+            _at_least(counted, ending) if basis == "estimated" else counted,
             list_price if target.pool.billing == "flat" else started.price,
             requests=int(ending.billed),
         ),
@@ -84,6 +84,18 @@ def _assume(started: AttemptStarted, ending: Ending) -> Tokens:
     if known.input_uncached is None:
         return Tokens(input_uncached=started.input_tokens, output=output)
     return msgspec.structs.replace(known, output=output)
+
+
+def _at_least(assumed: Tokens, ending: Ending) -> Tokens:
+    """What a window is told of a client that left: no output but what was seen. The reserve, which the ledger keeps
+    until a bill comes, would let clients that leave early shut a window for everybody."""
+    if (
+        ending.outcome != "cancelled"
+        or ending.tokens.output is not None
+        or ending.produced_tokens is not None
+    ):
+        return assumed
+    return msgspec.structs.replace(assumed, output=0)
 
 
 def _uses(

@@ -62,7 +62,8 @@ def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: Wai
         async with whole_log(machine) as log:
             earlier = (target for config in await published_configs(log) for target in config.routing.targets)
             bills = Bills(machine.settings.targets, machine.clock, earlier)
-            return await compare(log, bills, JournalRecorder(machine), phases, SETTLING_S)
+            recorder = JournalRecorder(machine)
+            return await compare(log, bills, recorder, phases, SETTLING_S, machine.settings.routing())
 
     try:
         with bars(quiet=json) as phases:

@@ -175,8 +175,9 @@ async def _judge(court: _Court, tally: Tally) -> tuple[Evidence, Tables]:
             await _all_recorded(view, tally)
         progress.say("reconciling the ledger with the providers' bills")
         recorder = JournalRecorder(machine)
-        await reconcile(log, bills, recorder)
-        again = await reconcile(log, bills, recorder)
+        routing = machine.settings.routing()
+        await reconcile(log, bills, recorder, routing=routing)
+        again = await reconcile(log, bills, recorder, routing=routing)
         await view.read()
         with contextlib.suppress(NotInTime):
             # Only the forecasts shown depend on it.
