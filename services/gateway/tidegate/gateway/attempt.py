@@ -20,6 +20,7 @@ from tidegate.gateway.crossings import Crossed
 from tidegate.gateway.endpoints import PATHS
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.job import Job
+from tidegate.gateway.origins import Origins
 from tidegate.gateway.outbound.exchange import UpstreamExchange
 from tidegate.gateway.outbound.faults import TotalTimeout, UpstreamError
 from tidegate.gateway.ports import Planner
@@ -41,6 +42,7 @@ class Tools(Protocol):
     upstream: Upstream
     clock: Clock
     ids: IdSource
+    origins: Origins
 
 
 class Cancelled(Exception):
@@ -75,11 +77,9 @@ class Attempt:
         self.target: ServedTarget = job.serving.targets[verdict.target]
         self.dialect: Dialect = job.dialect
         """What is spoken with the upstream."""
-        self.crossed: Crossed | None = None
-        if job.crossings is not None:
-            self.crossed = job.crossings.for_target(self.target.speech)
-            if self.crossed is not None:
-                self.dialect = self.crossed.upstream
+        self.crossed: Crossed | None = _crossed(tools, job, self.target)
+        if self.crossed is not None:
+            self.dialect = self.crossed.upstream
         now_ns = tools.clock.wall_ns()
         left = verdict.local
         self.started = AttemptStarted(
@@ -325,6 +325,16 @@ class Attempt:
     def outcome_of_leaving(self) -> Outcome:
         """How an attempt ends whose client left."""
         return "client_slow" if self.job.gone == "client_slow" else "cancelled"
+
+
+def _crossed(tools: Tools, job: Job, target: ServedTarget) -> Crossed | None:
+    """The request as this target must be told it, None where it takes the client's own bytes."""
+    turns = None
+    if job.has_history:
+        turns = tools.origins.foreign(job.ask.session, target.origin, job.assistant_turns)
+    if turns is not None:
+        return job.cross().for_target(target.speech, turns) or job.cross().for_target(target.speech)
+    return None if job.crossings is None else job.crossings.for_target(target.speech)
 
 
 def parse_json(body: bytes) -> dict[str, Any] | None:

@@ -8,10 +8,11 @@ import orjson
 
 from tidegate.events.types import Dialect
 from tidegate.gateway import splice
-from tidegate.gateway.dialects import translate
+from tidegate.gateway.dialects import history, translate
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.faults import RequestRefused
 from tidegate.gateway.dialects.for_client import Context
+from tidegate.gateway.dialects.history import NOBODY, Turns
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.usage_rules import UsageRules
@@ -64,15 +65,20 @@ class Crossings:
         self._body = _parsed(raw)
         self._created_s = created_s
         self._answer_id = answer_id
-        self._made: dict[tuple[Wire, Quirks], Crossed | None] = {}
+        self._made: dict[tuple[Wire, Quirks, Turns], Crossed | None] = {}
         self.refusal: RequestRefused | None = None
         """Why the last dialect that was tried cannot say this request."""
 
-    def into(self, upstream: Wire, quirks: Quirks = PLAIN) -> Crossed | None:
+    def into(self, upstream: Wire, quirks: Quirks = PLAIN, turns: Turns = NOBODY) -> Crossed | None:
         """The request in a dialect, None where it would lose what it needs."""
-        if (upstream, quirks) not in self._made:
-            self._made[upstream, quirks] = self._translate(upstream, quirks)
-        return self._made[upstream, quirks]
+        key = upstream, quirks, turns
+        if key not in self._made:
+            self._made[key] = self._translate(upstream, quirks, turns)
+        return self._made[key]
+
+    def assistant_turns(self) -> int:
+        """How many assistant turns the conversation has so far."""
+        return history.count(self._client, self._body)
 
     def possible(self, dialects: Collection[Dialect]) -> tuple[Wire, ...]:
         """Which of these dialects can say the request, best first."""
@@ -80,13 +86,17 @@ class Crossings:
             wire for wire in PREFERRED[self._client] if wire in dialects and self.into(wire) is not None
         )
 
-    def for_target(self, speech: Speech) -> Crossed | None:
-        """The best translation that a target takes; None where it takes the client's own bytes, or nothing."""
+    def for_target(self, speech: Speech, turns: Turns = NOBODY) -> Crossed | None:
+        """The best translation that a target takes; None where it takes the client's own bytes, or nothing.
+
+        What is not its own in `turns` loses what only the provider that made it can read.
+        """
+        is_own = turns == NOBODY and self._is_own(speech)
         wires = (self._client,) if self._client in speech.dialects else PREFERRED[self._client]
         for wire in wires:
-            if wire not in speech.dialects or self._is_own(speech):
+            if wire not in speech.dialects or is_own:
                 continue
-            crossed = self.into(wire, speech.quirks)
+            crossed = self.into(wire, speech.quirks, turns)
             if crossed is not None:
                 return crossed
         return None
@@ -98,7 +108,7 @@ class Crossings:
     def _is_own(self, speech: Speech) -> bool:
         return self._client in speech.dialects and speech.quirks == PLAIN
 
-    def _translate(self, upstream: Wire, quirks: Quirks) -> Crossed | None:
+    def _translate(self, upstream: Wire, quirks: Quirks, turns: Turns) -> Crossed | None:
         try:
             made = translate.request(
                 self._client,
@@ -106,6 +116,7 @@ class Crossings:
                 self._body,
                 model=_MODEL,
                 quirks=quirks,
+                turns=turns,
                 created_s=self._created_s,
                 answer_id=self._answer_id,
             )

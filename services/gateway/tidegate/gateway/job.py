@@ -104,6 +104,27 @@ class Job:
         self.serving = caller.serving
         self.principal = caller.principal
 
+    @property
+    def has_history(self) -> bool:
+        """True for a request of which later ones may quote the answer."""
+        return (
+            self.dialect != "openai-embeddings"
+            and not self.endpoint.counts
+            and self.ask.session != self.request
+        )
+
+    def cross(self) -> Crossings:
+        """The request in other dialects. Raises GatewayError for a body that only one reader takes."""
+        if self.crossings is None:
+            assert self.dialect != "openai-embeddings"  # noqa: S101 - vectors have no other dialect
+            seconds = self.clock.wall_ns() // 1_000_000_000
+            self.crossings = Crossings(self.dialect, self.raw, created_s=seconds, answer_id=self.request)
+        return self.crossings
+
+    def assistant_turns(self) -> int:
+        """How many assistant turns the conversation has so far."""
+        return self.cross().assistant_turns()
+
     def on_gone(self, reason: Reason) -> None:
         """The cancel hook of the listener: stop whatever the request is waiting for."""
         self.gone = reason

@@ -1,6 +1,7 @@
 """What one config means for serving, compiled once: keys, routes, and per target all that is constant."""
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 import msgspec
 import orjson
@@ -35,6 +36,7 @@ class ServedTarget:
         "dialects",
         "forwarded",
         "model_json",
+        "origin",
         "partition",
         "pool",
         "prepared",
@@ -61,6 +63,8 @@ class ServedTarget:
         self.dialects: tuple[Dialect, ...] = (config.dialect, *config.also_speaks)
         quirks = msgspec.convert(config.quirks, Quirks) if config.quirks else PLAIN
         self.speech = Speech(self.dialects, quirks)
+        self.origin = _origin(config)
+        """Who made an answer of this target, for those who must tell its turns from others'."""
         self.forwarded = {
             dialect: forwarded_names(dialect, config.forward_headers) for dialect in self.dialects
         }
@@ -94,6 +98,14 @@ class ServedTarget:
         if asked is None:
             return DEFAULT_RESERVE_TOKENS if limit is None else limit
         return min(asked, MAX_RESERVE_TOKENS if limit is None else limit)
+
+
+def _origin(config: Target) -> str:
+    vendor = config.provider or urlsplit(config.base_url).netloc
+    # What OpenAI seals, only the same account can open.
+    return (
+        f"{vendor}#{config.secret}" if "openai-responses" in (config.dialect, *config.also_speaks) else vendor
+    )
 
 
 class Serving:

@@ -18,12 +18,12 @@ from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.boundary import as_gateway_error, journal_unwritable
 from tidegate.gateway.caller import Caller
 from tidegate.gateway.chain import Chain
-from tidegate.gateway.crossings import Crossings
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.endpoints import Endpoint
 from tidegate.gateway.errors import GatewayError, render, request_id_line
 from tidegate.gateway.exchange import ClientGone, Exchange
 from tidegate.gateway.job import Job
+from tidegate.gateway.origins import Origins
 from tidegate.gateway.ports import Planner
 from tidegate.gateway.request_head import RequestHead
 from tidegate.gateway.serving import Serving
@@ -52,6 +52,7 @@ class Worker:
         self.clock = clock
         self.ids = ids
         self.tally = Tally()
+        self.origins = Origins()
         self.settings = settings
         self.draining = False
         self._data_key = data_key
@@ -138,11 +139,7 @@ class Worker:
 
     def _cross(self, job: Job, others: tuple[Wire, ...]) -> tuple[Wire, ...]:
         """The dialects in which targets that do not speak the client's own may be asked."""
-        if job.dialect == "openai-embeddings":
-            return ()
-        seconds = self.clock.wall_ns() // 1_000_000_000
-        job.crossings = Crossings(job.dialect, job.raw, created_s=seconds, answer_id=job.request)
-        return job.crossings.possible(others)
+        return () if job.dialect == "openai-embeddings" else job.cross().possible(others)
 
     def _admit_load(self) -> None:
         # Draining is no reason: until the listener closes, load balancers may not know yet and still send.
@@ -211,6 +208,9 @@ class Worker:
         if job.ask.stream:
             job.arm_keepalive(self.settings.silent_keepalive_s)
         await Chain(self, job, decision).run()
+        if job.target is not None and job.has_history:
+            origin = job.serving.targets[job.target].origin
+            self.origins.note(job.ask.session, origin, job.assistant_turns)
 
     def _decide(self, job: Job) -> DecisionMade:
         decision = job.decision = self.planner.plan(job.ask)
