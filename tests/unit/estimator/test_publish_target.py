@@ -15,9 +15,9 @@ from tidegate.events.config import Routing, Target
 from tidegate.events.envelope import Envelope
 from tidegate.events.money import Tokens
 from tidegate.events.registry import type_of
-from tidegate.events.signals import FirstTokenSeen, UsageSettled
+from tidegate.events.signals import AttemptFailed, FirstTokenSeen, UsageSettled
 from tidegate.events.snapshots import TargetBelief
-from tidegate.events.types import AttemptId, EventId, PoolId, SourceId, TargetId
+from tidegate.events.types import AttemptId, Cause, EventId, PoolId, SourceId, TargetId
 
 S = 10**9
 NOW_NS = 1_800_000_000 * S
@@ -136,3 +136,29 @@ def test_usage_without_a_prompt_or_without_its_cache_says_nothing_of_it() -> Non
     nothing = settled(tokens=Tokens(input_uncached=0, cache_read=0, output=1))
     unknown = settled(tokens=Tokens(input_uncached=10, output=1), prefix_tokens=5, prefix_age_ns=S)
     assert believed(nothing, unknown).cached_share is None
+
+
+def failed(cause: Cause) -> Signal:
+    data = AttemptFailed(
+        attempt=AttemptId("a"), target=TargetId("t"), pool=PoolId("t"), cause=cause, phase="body", rule="r"
+    )
+    return signal(data)
+
+
+def test_a_target_is_ejected_by_evidence_never_by_its_prior() -> None:
+    fresh = believed(settled())
+    assert fresh.error_lower is not None
+    assert fresh.success_lower is not None
+    assert fresh.error_lower < 0.05 < fresh.success_lower < 1.0
+    assert (fresh.ejected, fresh.suspected, fresh.throttled) == (False, False, 0.0)
+    once = believed(settled(), failed("unavailable"))
+    assert not once.ejected
+    ill = believed(*[settled() for _ in range(20)], *[failed("unavailable") for _ in range(10)])
+    assert ill.ejected
+    assert ill.suspected
+
+
+def test_throttling_is_told_apart_from_ill_health() -> None:
+    busy = believed(*[settled() for _ in range(20)], *[failed("rate_limited") for _ in range(10)])
+    assert busy.throttled > 9
+    assert not busy.ejected

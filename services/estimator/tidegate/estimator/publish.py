@@ -68,6 +68,10 @@ def _targets(state: State, now_ns: int, asked: Sequence[TargetId]) -> dict[Targe
                 float(health.success_mean[k]), float(health.success_var[k]), prior=bool(health.prior[k])
             ),
             error_lower=float(health.error_lower[k]),
+            success_lower=float(health.success_lower[k]),
+            ejected=bool(health.ejected[k]),
+            suspected=bool(health.suspected[k]),
+            throttled=float(health.throttled[k]),
             circuit=circuit,
             circuit_until_ns=until_ns,
             circuit_cause=cause,

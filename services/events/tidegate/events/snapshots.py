@@ -55,6 +55,15 @@ class TargetBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """By age of the session's prefix, youngest first."""
     success: Belief | None = None
     error_lower: float | None = None
+    """5 % point of the error rate."""
+    success_lower: float | None = None
+    """5 % point of the success rate: what may be counted on."""
+    ejected: bool = False
+    """The error rate is above its limit with 95 % belief: a prior alone never says so."""
+    suspected: bool = False
+    """A change from few errors to many is likelier than not."""
+    throttled: float = 0.0
+    """Refusals for rate or quota, with ten minutes half-life; not ill health."""
     circuit: Circuit = "admitting"
     circuit_until_ns: int | None = None
     circuit_cause: Cause | None = None
