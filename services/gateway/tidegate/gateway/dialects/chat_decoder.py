@@ -28,8 +28,8 @@ class _Call(msgspec.Struct):
 
     def is_complete(self) -> bool:
         """More arguments could not follow. Free text may always go on: another block ends it."""
-        text = "".join(self.pieces)
-        return self.is_custom or (text.rstrip().endswith("}") and is_whole(text))
+        last = next((text for text in reversed(self.pieces) if text.strip()), "")
+        return self.is_custom or (last.rstrip().endswith("}") and is_whole("".join(self.pieces)))
 
 
 class ChatDecoder:

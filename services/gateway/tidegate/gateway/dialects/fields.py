@@ -15,13 +15,13 @@ def _malformed(field: str, reason: str) -> Exception:
 class Fields:
     """A JSON object of a client's request; null counts as absent. A wrong type raises RequestRefused."""
 
-    __slots__ = ("_fault", "_path", "_unread", "_values")
+    __slots__ = ("_fault", "_path", "_read", "_values")
 
     def __init__(self, value: Any, path: str, fault: Fault = RequestRefused) -> None:
         if not isinstance(value, dict):
             raise fault(path or "body", "must be an object")
         self._values: dict[str, Any] = value
-        self._unread = dict.fromkeys(name for name, item in value.items() if item is not None)
+        self._read: list[str] = []
         self._path = path
         self._fault = fault
 
@@ -35,7 +35,7 @@ class Fields:
 
     def raw(self, name: str) -> Any:
         """The value as it is; None when absent."""
-        self._unread.pop(name, None)
+        self._read.append(name)
         return self._values.get(name)
 
     def text(self, name: str) -> str | None:
@@ -101,7 +101,9 @@ class Fields:
 
     def unread(self) -> tuple[str, ...]:
         """Names of fields that have a value and were not asked for."""
-        return tuple(self._unread)
+        return tuple(
+            name for name, value in self._values.items() if value is not None and name not in self._read
+        )
 
 
 def answer_fields(value: Any, path: str) -> Fields:

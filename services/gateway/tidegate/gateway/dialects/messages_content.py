@@ -37,8 +37,6 @@ def instructions(owner: Fields, name: str, notes: Notes) -> tuple[Text, ...]:
 def _block(item: Fields, notes: Notes) -> Block | None:
     kind = item.needed_text("type")
     mark = item.json("cache_control")
-    for name in _SEEN:
-        item.raw(name)
     block: Block | None
     if kind == "text":
         block = Text(item.needed_text("text"), mark)
@@ -63,7 +61,8 @@ def _block(item: Fields, notes: Notes) -> Block | None:
     else:
         raise item.wrong("type", "is a kind of content that cannot be translated")
     for name in item.unread():
-        notes.drop(f"messages.content.{name}")
+        if name not in _SEEN:
+            notes.drop(f"messages.content.{name}")
     return block
 
 
