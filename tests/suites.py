@@ -62,7 +62,12 @@ TEST = [
     Suite("crash", [*PYTEST, *NOT_NIGHTLY, "tests/crash"], alone=True),
 ]
 NIGHTLY = [
-    Suite("nightly", [*PYTEST, "-o", "faulthandler_timeout=3600", "-m", "nightly", "tests"], alone=True)
+    Suite(
+        f"nightly {place}",
+        [*PYTEST, "-o", "faulthandler_timeout=3600", "-m", "nightly", f"tests/{place}"],
+        alone=True,
+    )
+    for place in ("unit", "contract", "simulation", "kafka", "e2e", "crash", "bench", "agents")
 ]
 AGENTS = [Suite("agents", [*PYTEST, "tests/agents"], alone=True)]
 BENCH = [

@@ -316,7 +316,7 @@ def main() -> int:
     (ROOT / "build" / "staleness.json").write_text(
         json.dumps([msgspec.to_builtins(row) for row in rows], indent=1)
     )
-    return 0
+    return 1 if any(row.p99_ms > row.goal_p99_ms for row in rows) else 0
 
 
 if __name__ == "__main__":

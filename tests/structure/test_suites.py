@@ -126,7 +126,12 @@ def test_every_folder_of_tests_is_in_the_plan_that_ci_runs() -> None:
     folders = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if any(path.rglob("test_*.py"))}
     assert folders - named == {"tests/agents", "tests/bench"}
     assert set(CHECK_NAMES) <= {suite.name for suite in TEST}
-    assert NIGHTLY
+    marked = {
+        path.relative_to(ROOT / "tests").parts[0]
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if "pytest.mark.nightly" in path.read_text() and path != Path(__file__)
+    }
+    assert {f"nightly {place}" for place in marked} == {suite.name for suite in NIGHTLY}
     assert BENCH
 
 

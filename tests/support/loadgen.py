@@ -151,7 +151,7 @@ class ClientProtocol(asyncio.Protocol):
     def send(self) -> None:
         self.sent = time.perf_counter_ns()
         self.first = 0
-        self.transport.write(self._load.request)  # type: ignore[attr-defined]
+        self.transport.write(self._load.next_request())  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         self.parser.feed_data(data)
@@ -173,17 +173,27 @@ class ClientProtocol(asyncio.Protocol):
         self._load.lost(self)
 
 
+VARIED = b"0" * 32
+"""In a request: what differs in each, as trace ids do."""
+
+
 class Load:
     """A closed loop of `concurrency` connections; counts and latencies since `reset`."""
 
     def __init__(self, address: tuple[str, int], request: bytes, concurrency: int) -> None:
         self._address = address
-        self.request = request
+        self._parts = request.split(VARIED)
+        self._sent = 0
         self.concurrency = concurrency
         self.going = True
         self._open = concurrency
         self.done = asyncio.Event()
         self.reset()
+
+    def next_request(self) -> bytes:
+        """The request, with a number of its own where it varies."""
+        self._sent += 1
+        return (b"%032x" % self._sent).join(self._parts)
 
     def reset(self) -> None:
         self.count = self.errors = 0
