@@ -48,6 +48,7 @@ PURE = {
         "timing",
         "session",
         "credentials",
+        "answers",
         "asks",
         "inline_data",
         "settlements",

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from tidegate.events.types import Dialect
-from tidegate.gateway import headers, usage
+from tidegate.gateway import headers, taxonomy, usage
+from tidegate.gateway.answers import lacks
 from tidegate.gateway.attempt import Attempt, parse_json
 from tidegate.gateway.crossings import crossed_back
 from tidegate.gateway.dialects.faults import AnswerMalformed
@@ -15,6 +15,7 @@ from tidegate.gateway.settlements import Ending
 from tidegate.gateway.taxonomy import Failure
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
+_NOTHING = msgspec.Raw()
 _raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _JSON = b"content-type: application/json\r\n"
 
@@ -43,8 +44,9 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
     tokens = usage.from_answer(dialect, answer, rules)
     model = answer.get("model")
     ending = Ending(outcome="completed", tokens=tokens, model=model if isinstance(model, str) else None)
-    if _is_error(dialect, answer):
-        return attempt.error_in_answer(answer, Ending(outcome="failed", tokens=tokens))
+    lacking = lacks(dialect, answer)
+    if lacking is not None:
+        return _no_answer(attempt, answer, lacking, Ending(outcome="failed", tokens=tokens))
     if attempt.crossed is not None:
         try:
             body = crossed_back(attempt.crossed, body, rules)
@@ -71,18 +73,18 @@ async def _read_whole(attempt: Attempt, upstream: UpstreamExchange) -> bytes | N
     return b"".join(parts)
 
 
-def _is_error(dialect: Dialect, answer: dict[str, Any]) -> bool:
-    if dialect == "anthropic":
-        return answer.get("type") == "error"
-    if dialect == "openai-responses":
-        return answer.get("status") == "failed" or ("error" in answer and "output" not in answer)
-    return "error" in answer and "choices" not in answer
+def _no_answer(attempt: Attempt, answer: dict[str, Any], lacking: str, ending: Ending) -> Failure:
+    if taxonomy.error_in(answer):
+        return attempt.error_in_answer(answer, ending)
+    return attempt.broken("answer_malformed", f"a success without {lacking}", ending)
 
 
 def _vectors_aside(body: bytes) -> dict[str, Any] | None:
-    """The answer without its vectors, which need no reading here and may fill megabytes."""
+    """The answer with its vectors left out of their list: they need no reading here and may fill megabytes."""
     try:
         fields = _raw_fields.decode(body)
-        return {name: msgspec.json.decode(raw) for name, raw in fields.items() if name != "data"}
+        vectors = memoryview(fields.pop("data", _NOTHING))[:1].tobytes() == b"["
+        answer = {name: msgspec.json.decode(raw) for name, raw in fields.items()}
+        return {**answer, "data": []} if vectors else answer
     except (msgspec.DecodeError, RecursionError):
         return None

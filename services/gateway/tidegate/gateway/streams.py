@@ -2,7 +2,7 @@
 
 from tidegate.events.signals import FirstTokenSeen
 from tidegate.events.topics import SIGNALS
-from tidegate.gateway import headers
+from tidegate.gateway import headers, taxonomy
 from tidegate.gateway.attempt import Attempt, parse_json
 from tidegate.gateway.crossings import context_for
 from tidegate.gateway.dialects.stream import TranslatedPhases
@@ -164,7 +164,7 @@ class StreamRelay:
             return self._attempt.fault(error)
         self._upstream.cancel()
         answer = parse_json(b"".join(parts))
-        if answer is not None and "error" in answer:
+        if answer is not None and taxonomy.error_in(answer):
             return self._attempt.error_in_answer(answer, Ending(outcome="failed"))
         return self._attempt.broken("stream_expected", "answer is no event stream", Ending(outcome="failed"))
 

@@ -155,9 +155,14 @@ def classify_answer(
 
 
 def classify_event(data: Any, now_ns: int, status: int = 200, conceal: Conceal = str) -> Failure:
-    """Cause of an error event inside a stream; `data` is its parsed JSON."""
-    error = data.get("error") if isinstance(data, dict) else None
-    error = error if isinstance(error, dict) else {}
+    """Cause of an error under a 200, in the answer or in an event of its stream; `data` is its parsed JSON.
+
+    A status that the error itself states holds instead of `status`.
+    """
+    error = error_in(data)
+    code = error.get("code")
+    if isinstance(code, int) and code in _STATUS_FAMILY:
+        status = code
     message = _message_of(error, b"")
     cause, rule, confidence = _cause_of(status, error, message)
     return Failure(
@@ -229,15 +234,26 @@ def _find(ladder: tuple[Rung, ...], message: str) -> tuple[Cause, str] | None:
     return None
 
 
-def _error_object(body: bytes) -> dict[str, Any]:
-    try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError:
+def error_in(data: Any) -> dict[str, Any]:
+    """The error object of an answer or event, wherever it stands; empty when there is none.
+
+    Under `error`, as an object or as a text; or the whole is one and says so (vLLM: `"object": "error"`).
+    """
+    if not isinstance(data, dict):
         return {}
-    error = parsed.get("error") if isinstance(parsed, dict) else None
+    error = data.get("error")
     if isinstance(error, dict):
         return error
-    return {"message": error} if isinstance(error, str) else {}
+    if isinstance(error, str) and error:
+        return {"message": error}
+    return data if "error" in (data.get("object"), data.get("type")) and "message" in data else {}
+
+
+def _error_object(body: bytes) -> dict[str, Any]:
+    try:
+        return error_in(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        return {}
 
 
 def _message_of(error: Mapping[str, Any], body: bytes) -> str:
