@@ -146,7 +146,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "vision": "Takes images.",
         "tools": "Takes tools.",
         "reasoning": "Takes requests that ask for reasoning.",
-        "max_in_flight": "Attempts at once from one worker.",
+        "max_in_flight": "Attempts at once from all workers, shared out among them and rounded up.",
         "allow_private": "Allows loopback and private addresses, and `http`. Metadata addresses stay refused.",
         "ca_file": "Absolute path of a PEM file of the authorities that sign this upstream; the system's by default.",
         "proxy": "HTTP proxy for CONNECT, `http://host:port`. The environment's proxies are never used.",

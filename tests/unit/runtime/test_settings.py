@@ -216,6 +216,16 @@ def test_names_may_look_like_model_names_and_proxies_have_their_secret_beside_th
     assert found == {"env:A_KEY": "key-key-key", "env:PROXY": "bob:hunter2pw"}
 
 
+@pytest.mark.parametrize(("cap", "workers", "good"), [(3, 4, False), (4, 4, True), (1, 1, True)])
+def test_a_cap_that_workers_cannot_share_is_a_mistake(cap: int, workers: int, good: bool) -> None:
+    text = GOOD.replace("port = 9000", f"port = 9000\nworkers = {workers}")
+    text = text.replace('pool = "plan"\nsecret', f'pool = "plan"\nmax_in_flight = {cap}\nsecret')
+    if good:
+        assert parse_settings(text).targets[0].max_in_flight == cap
+    else:
+        assert "less than one for each of 4 workers" in mistakes_of(text)[0]
+
+
 def test_an_unknown_key_does_not_hide_what_else_is_wrong() -> None:
     text = GOOD.replace("[gateway]", "[gateway]\nprot = 1").replace('target = "a"', 'target = "b"')
     found = "\n".join(mistakes_of(text))

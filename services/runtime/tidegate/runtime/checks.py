@@ -77,6 +77,9 @@ def _targets(settings: Settings) -> Iterator[Mistake]:
     for index, target in enumerate(settings.targets):
         if target.pool is not None and target.pool not in pools:
             yield Mistake(("targets", index, "pool"), f"there is no pool `{target.pool}`")
+        if target.max_in_flight is not None and target.max_in_flight < settings.gateway.workers:
+            said = f"{target.max_in_flight} at once is less than one for each of {settings.gateway.workers} workers"
+            yield Mistake(("targets", index, "max_in_flight"), said)
         yield from _target(("targets", index), target)
 
 
