@@ -17,6 +17,8 @@ from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId, Dialect
 from tidegate.gateway import headers, rate_limits, taxonomy
 from tidegate.gateway.crossings import Crossed
+from tidegate.gateway.dialects import seals
+from tidegate.gateway.dialects.history import Turns
 from tidegate.gateway.endpoints import PATHS
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.job import Job
@@ -92,7 +94,7 @@ class Attempt:
             reserve_output_tokens=self.target.reserve_tokens(job.ask.max_output_tokens),
             price=FREE if is_free else self.target.price(now_ns),
             windows=() if is_free else verdict.uses,
-            prefix_tokens=left.session_prompt_tokens,
+            prefix_tokens=left.session_cached_tokens,
             prefix_age_ns=None if left.session_at_ns is None else max(now_ns - left.session_at_ns, 0),
         )
         self.ttft_ns: int | None = None
@@ -332,6 +334,8 @@ def _crossed(tools: Tools, job: Job, target: ServedTarget) -> Crossed | None:
     turns = None
     if job.has_history:
         turns = tools.origins.foreign(job.ask.session, target.origin, job.assistant_turns)
+        if turns is None and seals.may_be_in(job.raw):
+            turns = Turns(target.origin)  # another worker carried something for another provider
     if turns is not None:
         return job.cross().for_target(target.speech, turns) or job.cross().for_target(target.speech)
     return None if job.crossings is None else job.crossings.for_target(target.speech)
