@@ -157,11 +157,7 @@ async def test_the_anthropic_sdk_reads_the_same_message_however_it_is_written(
 
 
 def chunks(stream: bytes) -> list[Any]:
-    return [
-        orjson.loads(line.removeprefix(b"data: "))
-        for line in stream.split(b"\n")
-        if line.startswith(b"data: {")
-    ]
+    return [orjson.loads(data) for data in _datas(stream)]
 
 
 @pytest.mark.parametrize(
@@ -289,6 +285,10 @@ async def test_bytes_are_written_as_they_are_wanted(dialect: str) -> None:
 
     plain = await shaped("write_cuts")
     assert await shaped("one_lump") == plain == (await written(dialect, None))[1]
+    escaped = await shaped("escapes")
+    assert escaped.isascii()
+    assert escaped != plain
+    assert list(map(orjson.loads, _datas(escaped))) == list(map(orjson.loads, _datas(plain)))
     assert await shaped("line_ends;kind=crlf") == plain.replace(b"\n", b"\r\n")
     assert await shaped("line_ends;kind=cr") == plain.replace(b"\n", b"\r")
     mixed = await shaped("line_ends;kind=mixed")
@@ -315,6 +315,10 @@ async def test_writes_are_cut_inside_letters_and_before_the_ends_of_lines() -> N
     assert len(letters) >= 2
     lines = await pieces("line_ends;kind=crlf,write_cuts;at=line")
     assert lines.count(b"\n") == len(lines) // 2
+
+
+def _datas(stream: bytes) -> list[bytes]:
+    return [line.removeprefix(b"data: ") for line in stream.split(b"\n") if line.startswith(b"data: {")]
 
 
 def _is_text(data: bytes) -> bool:

@@ -1,5 +1,6 @@
 """Other ways to write the bytes of events, whatever is in them."""
 
+import json
 from collections.abc import Callable, Iterator
 
 from tidegate.simulator.faults import Fault
@@ -8,6 +9,13 @@ from tidegate.simulator.wire import Event
 _ENDS = {"crlf": b"\r\n", "cr": b"\r", "lf": b"\n"}
 _CONTINUATION_BITS, _CONTINUATION = 0xC0, 0x80
 _COMMENT = b": SIM PROCESSING\n"
+
+
+def escapes(events: Iterator[Event], _: Fault) -> Iterator[Event]:
+    """JSON in ASCII only, as some servers' libraries write it: a letter beyond 16 bits is two escapes."""
+    for event in events:
+        text = event.data.decode()
+        yield event._replace(data="".join(map(_escaped, text)).encode() if not text.isascii() else event.data)
 
 
 def line_ends(events: Iterator[Event], shape: Fault) -> Iterator[Event]:
@@ -93,6 +101,7 @@ def unended(events: Iterator[Event], _: Fault) -> Iterator[Event]:
 
 
 BYTE_SHAPES: dict[str, Callable[[Iterator[Event], Fault], Iterator[Event]]] = {
+    "escapes": escapes,
     "comments": comments,
     "extra_fields": extra_fields,
     "data_lines": data_lines,
@@ -105,6 +114,10 @@ BYTE_SHAPES: dict[str, Callable[[Iterator[Event], Fault], Iterator[Event]]] = {
     "one_lump": one_lump,
 }
 """In the order in which they are applied."""
+
+
+def _escaped(letter: str) -> str:
+    return letter if letter.isascii() else json.dumps(letter)[1:-1]
 
 
 def _tight(line: bytes) -> bytes:

@@ -34,6 +34,7 @@ SHAPES: dict[str, FaultKind] = {
     "one_piece": FaultKind("chat: sends every call whole in one delta", {}, "all"),
     "interleaved": FaultKind("chat: sends the arguments of parallel calls in turns", {}, "all"),
     "unknown_events": FaultKind("adds fields or events that no client knows", {}, "all"),
+    "escapes": FaultKind("writes every letter beyond ASCII as an escape, or two", {}, "all"),
     "line_ends": FaultKind("ends lines with CRLF, CR, or each event differently", {"kind": "crlf"}, "all"),
     "no_space": FaultKind("leaves out the blank after the colon", {}, "all"),
     "bom": FaultKind("begins the stream with a byte order mark", {}, "all"),
