@@ -82,8 +82,23 @@ def is_comparable(model: package.ModelInfo, prices: package.ModelPrice, tokens: 
     return not (hours or listed & UNREPORTED or (tokens.cache_write_5m and "cache_write_mtok" not in listed))
 
 
-@pytest.mark.parametrize("vendor", ["anthropic", "openai", "google", "aws", "x-ai", "perplexity", "mistral"])
+OFTEN = ("anthropic", "openai", "google", "aws", "x-ai", "perplexity", "mistral")
+
+
+@pytest.mark.parametrize("vendor", OFTEN)
 def test_a_cost_is_what_the_package_itself_works_out_of_its_prices(vendor: str) -> None:
+    assert compared_with_the_package(vendor) > 50
+
+
+@pytest.mark.nightly
+def test_costs_of_every_vendor_are_what_the_package_works_out() -> None:
+    counts = {each.id: compared_with_the_package(each.id) for each in providers if each.id not in OFTEN}
+    assert sum(counts.values()) > 10_000
+    assert sum(1 for count in counts.values() if count) > 30
+
+
+def compared_with_the_package(vendor: str) -> int:
+    """How many costs were compared; a difference fails."""
     (provider,) = [each for each in providers if each.id == vendor]
     book, compared = built_in(), 0
     for model in provider.models:
@@ -103,7 +118,7 @@ def test_a_cost_is_what_the_package_itself_works_out_of_its_prices(vendor: str) 
                         used = Tokens(**{**as_dict(tokens), "service_tier": tier})
                         assert cost_nanousd(used, price) == exact, (model.id, day, tier, tokens)
                         compared += 1
-    assert compared > 50
+    return compared
 
 
 def as_dict(tokens: Tokens) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,18 @@ def test_own_variants_are_laid_over_the_listed_ones() -> None:
     first, _ = overlaid(LISTED, (DatedPrice(variants=(flex, long)),))
     assert first.variants == (VariantPrice(service_tier="flex", input_uncached=4, output=9), long)
     assert overlaid(LISTED, ()) == LISTED
+
+
+def test_the_config_of_the_page_on_prices_is_a_good_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "prices.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "negotiated.toml").write_text(FILE)
+    (target,) = parse_settings(example, folder=tmp_path).targets
+    last = target.prices[-1]
+    assert (last.input_uncached, last.output) == (5 * USD // 2, 12 * USD)
+    priority = Tokens(0, output=10**6, service_tier="priority")
+    assert cost_nanousd(priority, last.list_price()) == 20 * USD
+    assert cost_nanousd(priority, target.prices[-2].list_price()) == 30 * USD
 
 
 def test_where_nothing_is_listed_yet_the_own_price_stands_alone() -> None:
