@@ -1,5 +1,7 @@
 """The price: every part by hand, in nano-dollars, rounded once."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +29,7 @@ from tidegate.events.config import DatedPrice, Pool, Routing
 from tidegate.events.decision import DecisionMade, LocalView, PriceParts, WindowUse
 from tidegate.events.money import ListPrice, Tokens, cost_nanousd
 from tidegate.events.quota import prior_shadow_nanousd
-from tidegate.events.snapshots import Belief
+from tidegate.events.snapshots import Belief, CacheAt
 from tidegate.events.types import PoolId, WindowId
 from tidegate.planner import price
 from tidegate.planner.facts import PRIOR_FAILURE, PRIOR_OUTPUT_TOKENS, Rates
@@ -239,3 +241,48 @@ def test_prices_by_date_agree_with_the_targets_own_answer() -> None:
         assert (rates is None) is (listed is None)
         if rates is not None and listed is not None:
             assert (rates.input_uncached, rates.output) == (listed.input_uncached, listed.output)
+
+
+def kept(*shares: tuple[float | None, float, bool]) -> tuple[CacheAt, ...]:
+    """(up to how old in seconds, share, prior) in turn."""
+    return tuple(CacheAt(to_age_s, Belief(share, 0.01, prior=prior)) for to_age_s, share, prior in shares)
+
+
+@pytest.mark.parametrize(
+    ("age_s", "expected"),
+    [(59, 760), (60, 640), (299, 640), (301, 0), (600, 200), (999, 200), (5_000, 0)],
+)
+def test_what_the_cache_is_seen_to_keep_at_an_age_replaces_the_time_to_live(
+    age_s: int, expected: int
+) -> None:
+    by_age = kept(
+        (60.0, 0.95, False),
+        (300.0, 0.8, False),
+        (400.0, 0.9, True),
+        (1_000.0, 0.25, False),
+        (None, 0.5, True),
+    )
+    snapshot = of_target("a", cache_by_age=by_age)
+    local = warm(1_000, 800, age_s * S)
+    decision = plan(world(routing([target("a", priced(3, 15))]), snapshot), local=local)
+    assert verdict(decision, "a").expected_cached_tokens == expected
+
+
+def test_a_share_kept_that_is_no_number_leaves_the_time_to_live() -> None:
+    snapshot = of_target("a", cache_by_age=kept((None, float("nan"), False)))
+    local = warm(1_000, 800, S)
+    decision = plan(world(routing([target("a", priced(3, 15))]), snapshot), local=local)
+    assert verdict(decision, "a").expected_cached_tokens == 800
+
+
+def test_output_is_expected_as_the_route_has_it_else_as_the_target() -> None:
+    belief: dict[str, Any] = {
+        "output_tokens": Belief(900.0, 1.0),
+        "output_tokens_by_route": {"code": Belief(40.0, 1.0)},
+    }
+    decision = plan(world(routing([target("a", priced(3, 15))]), of_target("a", **belief)))
+    assert verdict(decision, "a").expected_output_tokens == 40
+    other = {**belief, "output_tokens_by_route": {"chat": Belief(40.0, 1.0)}}
+    unlimited = ask(max_output_tokens=None)
+    decision = plan(world(routing([target("a", priced(3, 15))]), of_target("a", **other)), unlimited)
+    assert verdict(decision, "a").expected_output_tokens == 900

@@ -68,7 +68,7 @@ class UsageSettled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     evidence: bool = True
     """False: says nothing about the target's health (orphans, client's doing)."""
     prefix_tokens: int | None = None
-    """Length of the session's last prompt here, which this one may have found in the provider's cache."""
+    """What the session was told to have left in the target's cache, which this prompt may have found there."""
     prefix_age_ns: int | None = None
 
 

@@ -85,7 +85,7 @@ def appraise(facts: CandidateFacts, asked: Asked, local: LocalView, now_ns: int)
         time = time_nanousd(facts.ttft_s, facts.output_tokens_per_s, output, asked.time_value)
     cached = None
     if local.session_at_ns is not None:
-        cached = expected_cached_tokens(local, input_tokens, now_ns)
+        cached = expected_cached_tokens(local, input_tokens, now_ns, facts.kept_by_age)
     cost = 0 if rates is None else cost_nanousd(rates, input_tokens, cached or 0, output_cost)
     cash = 0 if facts.flat else cost
     if cash > asked.cost_cap:

@@ -108,6 +108,8 @@ class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """ρ·E[time] of the expected output."""
     failure: int
     """P(fail) × 2³⁰."""
+    kept_by_age: tuple[tuple[int, float | None], ...] = ()
+    """As `price.KeptByAge`: what the target's cache keeps of a session's prefix."""
 
 
 _NOTHING = TargetBelief()
@@ -131,7 +133,7 @@ def candidate_facts(
     cooldown_ns = pool_belief.cooldown_until_ns if pool_belief is not None else None
     candidate: Candidate = route.candidates[index]
     flat = pool.billing == "flat"
-    output_tokens = _output_tokens(belief, target)
+    output_tokens = _output_tokens(belief, target, route)
     prices = _prices(target, _NOTHING if flat else belief, output_tokens)
     steady = _steady(prices)
     suspect = not target.enabled or belief.circuit != "admitting" or cooldown_ns is not None
@@ -173,6 +175,7 @@ def candidate_facts(
         output_tokens=output_tokens,
         time_nanousd=time,
         failure=_failure(belief),
+        kept_by_age=_kept_by_age(belief),
     )
 
 
@@ -181,10 +184,21 @@ def time_nanousd(ttft_s: float, tokens_per_s: float, output_tokens: int, nanousd
     return half_up(nanousd_per_s * (ttft_s + output_tokens / tokens_per_s))
 
 
-def _output_tokens(belief: TargetBelief, target: Target) -> int:
-    believed = mean(belief.output_tokens)
+def _output_tokens(belief: TargetBelief, target: Target, route: Route) -> int:
+    believed = mean(belief.output_tokens_by_route.get(route.name))
+    if believed is None:
+        believed = mean(belief.output_tokens)
     expected = PRIOR_OUTPUT_TOKENS if believed is None else half_up(believed)
     return min(expected, target.max_output_tokens or UNBOUNDED)
+
+
+def _kept_by_age(belief: TargetBelief) -> tuple[tuple[int, float | None], ...]:
+    found: list[tuple[int, float | None]] = []
+    for at in belief.cache_by_age:
+        kept = None if at.kept.prior else mean(at.kept)
+        to_age_ns = UNBOUNDED if at.to_age_s is None else half_up(at.to_age_s * 1e9)
+        found.append((to_age_ns, None if kept is None else min(kept, 1.0)))
+    return tuple(found)
 
 
 def _ttft_s(belief: TargetBelief) -> float:
