@@ -242,6 +242,32 @@ def test_a_vendor_that_does_not_say_done_is_believed_where_declared() -> None:
     assert step.terminal is None
 
 
+def test_chunks_of_the_clients_own_dialect_are_passed_on_as_they_are() -> None:
+    odd = {
+        "id": "x",
+        "brand_new": 1,
+        "choices": [
+            {"index": 0, "delta": {"content": "t"}, "logprobs": {"content": []}},
+            {"index": 1, "delta": {"content": "other"}},
+        ],
+    }
+    usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
+    first, last = chunk(role="assistant", content=""), chunk("stop") | {"usage": None}
+    data = events(first, odd, last, usage)
+    quirks = Quirks(ends_without_done=True)
+    for wants, expected in ((True, [first, odd, last, usage]), (False, [first, odd, last])):
+        step, found = streamed(C, C, data[:-1], Context(answer_id="a", wants_usage=wants), quirks)
+        assert step.terminal == b"data: [DONE]\n\n"
+        assert found == expected
+    phases = TranslatedPhases(C, C, CONTEXT)
+    assert phases.feed(events(first)).forward == b""
+    assert phases.feed(b"data: {\ndata: }\r\n\r\n" + events(odd)).forward == events(
+        first
+    ) + b"data: {\ndata: }\n\n" + events(odd)
+    assert phases.feed(b"data: [DONE]\n\n").terminal
+    assert streamed(C, C, events(odd, {"error": {"message": "m"}}))[0].error == {"error": {"message": "m"}}
+
+
 def test_an_empty_answer_is_still_an_answer() -> None:
     step, found = streamed(M, C, events("[DONE]"))
     assert step.terminal

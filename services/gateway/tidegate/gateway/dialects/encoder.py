@@ -4,7 +4,9 @@ from typing import Any, Protocol
 
 import orjson
 
-from tidegate.gateway.dialects.sink import BlockSink
+from tidegate.events.money import Tokens
+from tidegate.gateway.dialects.blocks import Stop, Thinking
+from tidegate.gateway.dialects.sink import BlockSink, Head
 from tidegate.gateway.errors import GatewayError
 
 
@@ -19,6 +21,25 @@ class Encoder(BlockSink, Protocol):
     def error_event(self, error: GatewayError) -> bytes:
         """The one event that tells of a failure; no terminal event follows it."""
         ...
+
+
+class Silent:
+    """A sink for a stream that is passed on as it is."""
+
+    def begin(self, answer_id: str, model: str, created_s: int | None) -> None:
+        """See BlockSink."""
+
+    def open(self, head: Head) -> None:
+        """See BlockSink."""
+
+    def piece(self, text: str) -> None:
+        """See BlockSink."""
+
+    def close(self, proof: Thinking | None) -> None:
+        """See BlockSink."""
+
+    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens) -> None:
+        """See BlockSink."""
 
 
 def named_event(name: str, data: dict[str, Any]) -> bytes:

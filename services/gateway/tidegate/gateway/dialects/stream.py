@@ -8,9 +8,9 @@ import orjson
 from tidegate.events.money import Tokens
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.chat_decoder import ChatDecoder
-from tidegate.gateway.dialects.chat_encoder import ChatEncoder
+from tidegate.gateway.dialects.chat_encoder import DONE, ChatEncoder
 from tidegate.gateway.dialects.decoder import Decoder, Verdict
-from tidegate.gateway.dialects.encoder import Encoder
+from tidegate.gateway.dialects.encoder import Encoder, Silent
 from tidegate.gateway.dialects.faults import AnswerMalformed
 from tidegate.gateway.dialects.for_client import Context, Restoring
 from tidegate.gateway.dialects.messages_decoder import MessagesDecoder
@@ -43,13 +43,19 @@ def decoder_for(upstream: Wire, sink: Restoring, usage: UsageTally, context: Con
 
 
 class StreamTranslator:
-    """Takes whole SSE units. What it returns is `phases.Step`: nothing is forwarded before the first content."""
+    """Takes whole SSE units. What it returns is `phases.Step`: nothing is forwarded before the first content.
+
+    Chunks for a chat client from a chat upstream are passed on as they are: only the end is made, where a vendor
+    makes none.
+    """
 
     def __init__(self, upstream: Wire, client: Wire, context: Context, quirks: Quirks = PLAIN) -> None:
         self._upstream: Wire = upstream
         self._usage = UsageTally("anthropic" if upstream == "anthropic" else "openai", context.usage_rules)
         self._encoder = encoder_for(client, context)
-        self._sink = Restoring(self._encoder, context)
+        self._passes_on = upstream == client == "openai"
+        self._wants_usage = context.wants_usage
+        self._sink = Restoring(Silent() if self._passes_on else self._encoder, context)
         self._decoder = decoder_for(upstream, self._sink, self._usage, context)
         self._ends_without_done = quirks.ends_without_done
         self._head_events = 0
@@ -91,11 +97,14 @@ class StreamTranslator:
             return self._stop(fault=str(error))
         if verdict is Verdict.ERROR:
             return self._stop(error=_error(event))
+        if self._passes_on and (self._wants_usage or event.get("usage") is None or event.get("choices")):
+            self._encoder.out.append(b"data: %b\n\n" % data.replace(b"\n", b"\ndata: "))
         return self._finish() if verdict is Verdict.TERMINAL else self._go_on()
 
     def feed_last(self, rest: bytes) -> Step:
         """The upstream body ended; `rest` is a unit that lacks its blank line, or empty. Without a terminal event
-        the stream was cut: then nothing of `rest` counts."""
+        the stream was cut: `rest` counts only if it is a whole event."""
+        forward = b""
         name, data = parse_unit(rest)
         if data is not None and not self._finished:
             is_done = self._upstream == "openai" and data.strip() == _DONE
@@ -103,9 +112,10 @@ class StreamTranslator:
                 step = self.feed(rest)
                 if self._finished:
                     return step
-        if self._ends_without_done and self._decoder.has_finish_reason and not self._finished:
-            return self._finish()
-        return self._stop()
+                forward = step.forward
+        is_whole = self._ends_without_done and self._decoder.has_finish_reason and not self._finished
+        last = self._finish() if is_whole else self._stop()
+        return msgspec.structs.replace(last, forward=forward + last.forward)
 
     def error_event(self, error: GatewayError) -> bytes:
         """The one event that tells a client whose stream has begun of a failure."""
@@ -117,7 +127,7 @@ class StreamTranslator:
         except (AnswerMalformed, orjson.JSONEncodeError) as error:
             return self._stop(fault=str(error))
         self._finished = True
-        terminal = self._encoder.terminal
+        terminal = DONE if self._passes_on else self._encoder.terminal
         return Step(self._take(), self._commit(), terminal, finished=True)
 
     def _go_on(self) -> Step:
