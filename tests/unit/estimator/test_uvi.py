@@ -12,10 +12,12 @@ from tidegate.estimator.uvi import (
     SURPLUS,
     UNKNOWN,
     ParityWindow,
+    Status,
     Thresholds,
     Uvi,
     aggregate_parity,
     elapsed_parity,
+    partition_parity,
     pool_status,
     status_parity,
     thresholds_of,
@@ -221,6 +223,33 @@ def test_the_configs_defaults_are_ours() -> None:
 )
 def test_a_pool_is_as_its_worst_window(codes: list[int], status: int) -> None:
     assert pool_status(codes) == status
+
+
+AUDITED: list[tuple[str, Status]] = [
+    ("a", "stressed"),
+    ("b", "ok"),
+    ("c", "critical"),
+    ("d", "surplus"),
+    ("e", "unknown"),
+    ("f", "exhausted"),
+]
+
+
+def test_providers_are_asked_surplus_first_stressed_last_critical_never() -> None:
+    found = partition_parity(AUDITED)
+    assert found.ordered == ("d", "b", "e", "a")
+    assert (found.promoted, found.normal, found.demoted, found.blocked) == (
+        ("d",),
+        ("b", "e"),
+        ("a",),
+        ("c", "f"),
+    )
+
+
+def test_in_hard_mode_the_stressed_are_listed_but_not_asked() -> None:
+    found = partition_parity(AUDITED, hard=True)
+    assert found.ordered == ("d", "b", "e")
+    assert found.demoted == ("a",)
 
 
 def test_status_codes_name_the_contracts_words() -> None:

@@ -169,3 +169,33 @@ def aggregate_parity(windows: list[ParityWindow], now_ms: float) -> ParityVerdic
         f"worst {reason} of {listed}",
         any(w.stale for w in windows),
     )
+
+
+class ParityPartition(NamedTuple):
+    """Providers by what their status does to them, each in the given order; `ordered` is who is asked, in turn."""
+
+    ordered: tuple[str, ...]
+    promoted: tuple[str, ...]
+    normal: tuple[str, ...]
+    demoted: tuple[str, ...]
+    blocked: tuple[str, ...]
+
+
+def partition_parity(audited: Sequence[tuple[str, Status]], *, hard: bool = False) -> ParityPartition:
+    """Surplus first, stressed last, critical never. In hard mode the stressed are listed but not asked.
+
+    Used up is critical here: the seed, which had no such status, let it through late in a period.
+    """
+    buckets: dict[str, list[str]] = {"promoted": [], "normal": [], "demoted": [], "blocked": []}
+    for name, status in audited:
+        buckets[_BUCKET.get(status, "normal")].append(name)
+    promoted, normal, demoted, blocked = (tuple(names) for names in buckets.values())
+    return ParityPartition(promoted + normal + (() if hard else demoted), promoted, normal, demoted, blocked)
+
+
+_BUCKET: dict[Status, str] = {
+    "surplus": "promoted",
+    "stressed": "demoted",
+    "critical": "blocked",
+    "exhausted": "blocked",
+}
