@@ -52,6 +52,7 @@ PURE = {
         "asks",
         "inline_data",
         "settlements",
+        "patience",
         *(
             f"dialects/{path.stem}"
             for path in (ROOT / ROOMS["gateway"] / "tidegate/gateway/dialects").glob("*.py")

@@ -183,7 +183,8 @@ SETTINGS: dict[str, dict[str, str]] = {
     },
     "[targets.deadlines]": {
         "connect_s": "Resolve, wait for a free connection, connect, handshake.",
-        "header_s": "From the request's last byte to the answer's head.",
+        "header_s": "From the request's last byte to the answer's head. Not of a model's answer without a stream: its head "
+        "comes when it is finished, and only the route's `deadline_s` bounds it.",
         "first_token_s": "From the request's last byte to the first content of a stream.",
         "idle_s": "Between two reads of the answer; stands still while the client takes nothing.",
     },

@@ -165,7 +165,7 @@ class Folding:
     def _failed(self, data: AttemptFailed, ts: int, partition: int) -> None:
         state = self.state
         target = self._target(data.target, partition)
-        if not causes.says_of_target(data.cause, data.status):
+        if not (data.evidence and causes.says_of_target(data.cause, data.status)):
             return
         quota = int(data.cause in _QUOTA)
         self.batch.outcomes += (target, ts, 1 - quota, quota, 0, 0)

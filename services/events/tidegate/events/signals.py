@@ -73,7 +73,7 @@ class UsageSettled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Evidence of a failure; settles nothing."""
+    """How an attempt failed; settles nothing."""
 
     attempt: AttemptId
     target: TargetId
@@ -86,6 +86,8 @@ class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     retry_after_ms: int | None = None
     reset_at_ns: int | None = None
     confidence: Literal["high", "medium", "low"] = "high"
+    evidence: bool = True
+    """False: the request's own size explains it, so it says nothing of the target."""
 
 
 class SettlementCorrected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -3,9 +3,11 @@
 import asyncio
 from typing import Any, Protocol
 
+import msgspec
 import orjson
 
 from tidegate.events.clock import Clock
+from tidegate.events.config import Deadlines
 from tidegate.events.decision import CandidateVerdict
 from tidegate.events.errors import JournalUnwritable
 from tidegate.events.ids import IdSource
@@ -25,6 +27,7 @@ from tidegate.gateway.job import Job
 from tidegate.gateway.origins import Origins
 from tidegate.gateway.outbound.exchange import UpstreamExchange
 from tidegate.gateway.outbound.faults import TotalTimeout, UpstreamError
+from tidegate.gateway.patience import is_explained
 from tidegate.gateway.ports import Planner
 from tidegate.gateway.serving import ServedTarget
 from tidegate.gateway.settlements import Ending, settle
@@ -146,11 +149,17 @@ class Attempt:
                 prepared,
                 b"%b%b%b" % (before, self.target.model_json, after),
                 b"%b: %b\r\n%b" % (headers.ATTEMPT, self.started.attempt.encode(), lines),
-                self.target.config.deadlines,
+                self._deadlines(),
                 max(0.001, job.remaining_s()),
             )
         finally:
             job.waited_ns += clock.mono_ns() - asked_ns
+
+    def _deadlines(self) -> Deadlines:
+        """An answer without a stream is sent when it is finished: its head may take as long as all of it."""
+        job, target = self.job, self.target
+        is_whole = job.endpoint.writes and not job.ask.stream
+        return target.whole_deadlines if is_whole else target.config.deadlines
 
     def _note_limits(self, upstream: UpstreamExchange) -> None:
         """Record what the provider says of its limits, at most once a second per target and at each 429."""
@@ -206,9 +215,16 @@ class Attempt:
             rule=error.code,
             message=error.what,
         )
-        self.settle(ending or Ending(outcome="failed", billed=error.request_bytes_written))
-        self.failed(failure)
+        ending = ending or Ending(outcome="failed", billed=error.request_bytes_written)
+        explained = self._is_explained(error)
+        self.settle(msgspec.structs.replace(ending, evidence=False) if explained else ending)
+        self.failed(failure, evidence=not explained)
         return failure
+
+    def _is_explained(self, error: UpstreamError) -> bool:
+        started = self.started
+        thinking_tokens = started.reserve_output_tokens if self.job.ask.reasoning else 0
+        return is_explained(error, self.target.config.deadlines, started.input_tokens, thinking_tokens)
 
     async def refused(self, upstream: UpstreamExchange) -> Failure:
         """An error status: read its body (bounded), classify, settle as unbilled."""
@@ -257,8 +273,8 @@ class Attempt:
         self.failed(failure)
         return failure
 
-    def failed(self, failure: Failure) -> None:
-        """Record the evidence; tell the planner."""
+    def failed(self, failure: Failure, *, evidence: bool = True) -> None:
+        """Record the failure, and whether it says something of the target; tell the planner."""
         event = AttemptFailed(
             attempt=self.started.attempt,
             target=self.started.target,
@@ -270,6 +286,7 @@ class Attempt:
             retry_after_ms=failure.retry_after_ms,
             reset_at_ns=failure.reset_at_ns,
             confidence=failure.confidence,
+            evidence=evidence,
         )
         receipt = self.tools.journal.record(
             SIGNALS, self.target.partition, self.started.attempt, event, self.job.context

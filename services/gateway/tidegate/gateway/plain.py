@@ -25,7 +25,7 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
 
     Raises Cancelled, GatewayError.
     """
-    upstream.first_token_seen()  # there is no first token to wait for: header, idle and total deadlines hold
+    upstream.first_token_seen()  # there is no first token to wait for: idle and total deadlines hold
     try:
         body = await _read_whole(attempt, upstream)
     except UpstreamError as error:

@@ -18,6 +18,7 @@ from tidegate.gateway.endpoints import COUNT, PATHS
 from tidegate.gateway.headers import forwarded_names
 from tidegate.gateway.outbound.origin import OriginPolicy
 from tidegate.gateway.outbound.tunnel import Proxy
+from tidegate.gateway.patience import for_whole_answers
 from tidegate.gateway.upstream import PreparedTarget, Upstream
 from tidegate.gateway.usage_rules import rules_for
 
@@ -43,6 +44,7 @@ class ServedTarget:
         "quota_noted_ns",
         "speech",
         "usage_rules",
+        "whole_deadlines",
         "windows",
     )
 
@@ -72,6 +74,8 @@ class ServedTarget:
             dialect: rules_for(dialect, config.provider, config.base_url) for dialect in self.dialects
         }
         self.windows = {window.id: window for window in pool.windows}
+        self.whole_deadlines = for_whole_answers(config.deadlines)
+        """Deadlines of a call whose head comes with its finished answer."""
         self.quota_noted_ns = 0
         """When the provider's own limits were last recorded, monotonic."""
         self._prices = [(dated.from_ns, dated.list_price()) for dated in config.prices]

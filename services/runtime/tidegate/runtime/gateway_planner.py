@@ -49,7 +49,9 @@ class GatewayPlanner:
             self._overlay.remember(session, event.target, event.tokens, self._clock.wall_ns())
 
     def attempt_failed(self, event: AttemptFailed, seq: int) -> None:
-        """A failure: what the table says of it holds here at once."""
+        """A failure: what the table says of it holds here at once, where it says something of the target."""
+        if not event.evidence:
+            return
         strikes = self._strikes.get(event.target, 0)
         if causes.says_of_target(event.cause, event.status):
             self._strikes[event.target] = strikes + 1

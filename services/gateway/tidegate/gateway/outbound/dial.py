@@ -33,6 +33,14 @@ class _Progress:
     phase: Phase = "dns"
 
 
+_KEEPALIVE = {
+    getattr(socket, name): value
+    for name, value in {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}.items()
+    if hasattr(socket, name)
+}
+"""A peer that vanished is noticed within a minute, also where an answer may be awaited for much longer."""
+
+
 class Dialer:
     """Opens connections to one origin under one policy. `tls` is None for plain http."""
 
@@ -177,6 +185,8 @@ async def _connect(address: str, port: int) -> socket.socket:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEPALIVE.items():
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
         await asyncio.get_running_loop().sock_connect(sock, (address, port))
     except BaseException:
         sock.close()
