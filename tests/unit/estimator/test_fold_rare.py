@@ -121,6 +121,13 @@ def test_an_attempt_that_is_no_evidence_teaches_nothing_of_its_target() -> None:
     assert target_row(nothing) != target_row(of(signal(settled())))
 
 
+def test_a_failure_that_the_request_explains_itself_says_nothing_of_its_target() -> None:
+    patient = of(*[signal(failed(cause="unavailable", evidence=False), at) for at in (0.0, 1.0, 2.0)])
+    assert target_row(patient) == target_row(of(signal(failed(cause="invalid_request"))))
+    closing = of(*[signal(failed(cause="unavailable"), at) for at in (0.0, 1.0, 2.0)])
+    assert target_row(patient) != target_row(closing)
+
+
 def test_a_window_without_a_length_gets_no_series() -> None:
     def use(duration_ns: int) -> WindowUse:
         return WindowUse(WindowId("w"), START_NS, 1, duration_ns)
