@@ -17,6 +17,7 @@ from tidegate.analytics.errors import QueryUnavailable
 from tidegate.analytics.ledger import read_ledger
 from tidegate.estimator.engine import MarksRow
 from tidegate.estimator.fold import Signal, fold
+from tidegate.estimator.model_time import in_log_time
 from tidegate.estimator.state import Row, State
 from tidegate.events import codec
 from tidegate.events.config import Routing
@@ -227,7 +228,8 @@ def clean_rows(records: Iterable[Record], routing: Routing) -> dict[str, bytes]:
         key = (record.partition, envelope.source)
         if envelope.seq > marks.get(key, 0):
             marks[key] = envelope.seq
-            signals.append(Signal(record.partition, envelope, codec.decode_data(envelope)))
+            data, ts = in_log_time(codec.decode_data(envelope), envelope.ts, record.append_ns)
+            signals.append(Signal(record.partition, msgspec.structs.replace(envelope, ts=ts), data))
     fold(state, signals)
     rows = [state.target_row(target) for target in state.targets]
     return _plain([*rows, *(state.pool_row(pool) for pool in state.pools)])

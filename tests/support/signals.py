@@ -29,7 +29,8 @@ from tidegate.events.signals import (
 from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId, Cause, DecisionId, EventId, PoolId, TargetId, WindowId
 
-START_NS = 1_800_000_000_000_000_000
+START_NS = 1_700_000_000_000_000_000
+"""In the past: what a log takes from the future is pulled back to its own clock."""
 HOUR_NS = 3_600 * 10**9
 PRICE = ListPrice(
     input_uncached=3_000_000_000, cache_read=300_000_000, cache_write_5m=3_750_000_000, output=15_000_000_000

@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from tidegate.estimator.fold import FOLDED, Folding, Touched
+from tidegate.estimator.model_time import AHEAD_NS, in_log_time
 from tidegate.estimator.outbox import Asked, Outbox
 from tidegate.estimator.state import Row, State
 from tidegate.events import codec
@@ -174,7 +175,10 @@ class Engine:
             if event is not None:
                 handler = handlers.get(type(event.data))
                 if handler is not None:
-                    handler(event.data, event.ts, partition)
+                    data, ts = event.data, event.ts
+                    if ts > record.append_ns + AHEAD_NS:
+                        data, ts = in_log_time(data, ts, record.append_ns)
+                    handler(data, ts, partition)
                     applied += 1
         shard.position = position
         return applied

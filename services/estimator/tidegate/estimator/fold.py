@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from tidegate.estimator import cache, output_length
+from tidegate.estimator import cache, model_time, output_length
 from tidegate.estimator.batch import Batch
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
 from tidegate.estimator.state import CLASSES, UNLISTED, Cooldown, State, indexes
@@ -136,7 +136,10 @@ class Folding:
             if duration_ns <= 0:
                 continue
             overlap_ns = duration_ns if use.first_request else 0
-            self.batch.uses += (self._window(pool, use), ts, use.period_start_ns, use.units, overlap_ns, seen)
+            start_ns = use.period_start_ns
+            if start_ns > ts:
+                start_ns = model_time.period_start_ns(use, ts)
+            self.batch.uses += (self._window(pool, use), ts, start_ns, use.units, overlap_ns, seen)
             self.pools.add(pool)
 
     def _bill(self, target: int, ts: int, tokens: Tokens, price: ListPrice) -> None:
