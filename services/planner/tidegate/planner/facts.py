@@ -125,8 +125,7 @@ def candidate_facts(
     snapshots: tuple[RateSnapshot | None, RateSnapshot | None],
     digest: str,
 ) -> CandidateFacts:
-    """Facts of the route's candidate at `index`; `pool_targets` are all of its pool, `snapshots` of its
-    target and of its pool."""
+    """Facts of the route's candidate at `index`, the pool's targets, the snapshots of its target and its pool."""
     of_target, of_pool = snapshots
     belief = (of_target.target if of_target is not None else None) or _NOTHING
     pool_belief = of_pool.pool if of_pool is not None else None
