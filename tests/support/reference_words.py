@@ -61,7 +61,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "silent_keepalive_s": "A stream without content for so long gets its head and a keep-alive line, and one more each time.",
         "drain_delay_s": "After TERM: how long `/readyz` says no before the listener closes.",
         "drain_grace_s": "After that: how long running requests may take before they are cut and settled.",
-        "upstream_connections": "Connections a worker opens to one origin; further attempts wait in line.",
+        "upstream_connections": "Connections a worker opens to one origin; further attempts wait in line for `connect_s`.",
     },
     "[log]": {
         "kind": "SQLite files in the data folder, or Apache Kafka.",
@@ -254,7 +254,7 @@ ERRORS: dict[str, str] = {
     "body_too_large": "Larger than `gateway.max_body_bytes`.",
     "nothing_admitted": "No candidate may serve this request now; the message lists each with its reason.",
     "journal_unwritable": "Nothing can be recorded, so nothing is called. Disk full or relay standing still.",
-    "overloaded": "`gateway.max_in_flight` requests are running.",
+    "overloaded": "`gateway.max_in_flight` requests are running, or no connection to an upstream came free.",
     "draining": "This worker is ending; try again, another one answers.",
     "policy_denied": "The upstream refused the content. Not tried elsewhere.",
     "request_incompatible": "The request does not fit there; its own 400, 404, 413 or 422 is passed on.",

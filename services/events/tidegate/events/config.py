@@ -309,7 +309,7 @@ class GatewaySettings(
     silent_keepalive_s: Seconds = 15.0
     drain_delay_s: Pause = 0.0
     drain_grace_s: Pause = 30.0
-    upstream_connections: Count = 256
+    upstream_connections: Count = 2_000
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -26,7 +26,7 @@ from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.job import Job
 from tidegate.gateway.origins import Origins
 from tidegate.gateway.outbound.exchange import UpstreamExchange
-from tidegate.gateway.outbound.faults import TotalTimeout, UpstreamError
+from tidegate.gateway.outbound.faults import PoolExhausted, TotalTimeout, UpstreamError
 from tidegate.gateway.patience import is_explained
 from tidegate.gateway.ports import Planner
 from tidegate.gateway.serving import ServedTarget
@@ -216,12 +216,15 @@ class Attempt:
             message=error.what,
         )
         ending = ending or Ending(outcome="failed", billed=error.request_bytes_written)
-        explained = self._is_explained(error)
-        self.settle(msgspec.structs.replace(ending, evidence=False) if explained else ending)
-        self.failed(failure, evidence=not explained)
+        evidence = not self._is_ours(error)
+        self.settle(ending if evidence else msgspec.structs.replace(ending, evidence=False))
+        self.failed(failure, evidence=evidence)
         return failure
 
-    def _is_explained(self, error: UpstreamError) -> bool:
+    def _is_ours(self, error: UpstreamError) -> bool:
+        """True where our own limits, or the size of this request, explain the fault: it says nothing of the target."""
+        if isinstance(error, PoolExhausted):
+            return True
         started = self.started
         thinking_tokens = started.reserve_output_tokens if self.job.ask.reasoning else 0
         return is_explained(error, self.target.config.deadlines, started.input_tokens, thinking_tokens)

@@ -8,6 +8,7 @@ from tidegate.events.types import Cause
 from tidegate.gateway.attempt import Attempt, Cancelled, Tools
 from tidegate.gateway.errors import Code, GatewayError
 from tidegate.gateway.job import Job
+from tidegate.gateway.outbound.faults import PoolExhausted
 from tidegate.gateway.plain import serve_plain
 from tidegate.gateway.streams import StreamRelay
 from tidegate.gateway.taxonomy import Failure
@@ -161,6 +162,10 @@ class Chain:
 def _error_of(failure: Failure | None, now_ns: int) -> GatewayError:
     if failure is None:
         return GatewayError("nothing_admitted", "No upstream could be tried.")
+    if failure.rule == PoolExhausted.code:
+        return GatewayError(
+            "overloaded", f"The gateway has no connection free: {failure.message}.", retry_after_s=1
+        )
     code = _CODES[failure.cause]
     retry_after_s = None
     if failure.cause in {"quota_exhausted", "rate_limited", "unavailable"}:

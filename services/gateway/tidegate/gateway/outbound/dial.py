@@ -1,6 +1,7 @@
 """Opens connections: resolve, check, connect to the checked address, tunnel, handshake; a phase each."""
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from tidegate.gateway.outbound.connection import Connection
 from tidegate.gateway.outbound.faults import (
     ConnectFailed,
     EgressRefused,
+    PoolExhausted,
     ResolveFailed,
     TlsFailed,
     UpstreamError,
@@ -33,6 +35,7 @@ class _Progress:
     phase: Phase = "dns"
 
 
+_LOCAL_LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS}
 _KEEPALIVE = {
     getattr(socket, name): value
     for name, value in {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}.items()
@@ -175,6 +178,10 @@ async def _connect_any(addresses: list[str], port: int, until: float) -> socket.
                 return await _connect(address, port)
         except OSError as exc:  # TimeoutError is one
             last = exc
+    if last is not None and last.errno in _LOCAL_LIMITS:
+        raise PoolExhausted(
+            f"this machine has no socket left ({errno.errorcode[last.errno]})", "connect"
+        ) from last
     raise ConnectFailed(f"no address took the connection: {type(last).__name__}", "connect") from last
 
 

@@ -60,7 +60,8 @@ class TlsFailed(UpstreamError):
 
 
 class PoolExhausted(UpstreamError):
-    """Waited past the connect deadline for a free connection, or too many were waiting already."""
+    """We are at a limit of our own: no connection came free within the connect deadline, too many calls were waiting
+    already, or this machine has no socket left. Says nothing of the target."""
 
     code = "upstream_pool_exhausted"
 

@@ -1,6 +1,8 @@
 """The gateway role: journal slot, planner on a followed view, upstream client, tenant listener."""
 
 import asyncio
+import contextlib
+import resource
 import secrets
 import socket
 from importlib.metadata import version
@@ -50,6 +52,7 @@ class GatewayRole:
     async def run(self, stopping: Stopping) -> None:
         """Serve until told to stop, then drain, settle, flush. Raises ConfigInvalid, SlotTaken, …"""
         machine = self._machine
+        _allow_sockets()
         journal = await machine.open_journal(self._slot)
         upstream = Upstream(connections_per_origin=machine.settings.gateway.upstream_connections)
         log = machine.open_log()
@@ -137,6 +140,13 @@ class GatewayRole:
         server.announce_drain()
         await asyncio.sleep(self._machine.settings.gateway.drain_delay_s)
         stop.set()
+
+
+def _allow_sockets() -> None:
+    """As many open sockets as this process may have: each request takes two, and the usual limit is 1,024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # where "no limit" is no number that may be set
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def follow(follower: Follower) -> None:
