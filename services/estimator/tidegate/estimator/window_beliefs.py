@@ -139,12 +139,7 @@ def _reference(place: _Place, routing: Routing) -> float:
 def _belief(
     place: _Place, ledger: WindowState, ahead: Forecast, index: uvi.Uvi, price: float, k: int, now_ns: int
 ) -> WindowBelief:
-    p, mean_s, var_s2 = (
-        float(ahead.p_exhaust[k]),
-        float(ahead.exhaust_mean_s[k]),
-        float(ahead.exhaust_var_s2[k]),
-    )
-    comes = math.isfinite(mean_s)
+    var_s2, settled = ahead.exhaust_var_s2[k], float(ahead.settled[k])
     known = bool(ledger.known[k])
     return WindowBelief(
         window=place.window.id,
@@ -152,14 +147,28 @@ def _belief(
         resets_at_ns=int(ledger.resets_at_ns[k]) if known else None,
         used=int(ledger.used[k]),
         limit=place.window.limit,
-        uvi=float(index.value[k]) if math.isfinite(index.value[k]) else None,
+        uvi=_finite(index.value[k]),
         status=uvi.STATUSES[int(index.status[k])],
-        p_exhaust=p if math.isfinite(p) else None,
-        exhausts_at_ns=now_ns + int(mean_s * 1e9) if comes else None,
-        exhausts_sd_s=math.sqrt(var_s2) if comes else None,
+        p_exhaust=_finite(ahead.p_exhaust[k]),
+        exhausts_at_ns=_moment(now_ns, ahead.exhaust_mean_s[k]),
+        exhausts_sd_s=math.sqrt(var_s2) if math.isfinite(var_s2) else None,
+        exhausts_p10_ns=_moment(now_ns, ahead.exhaust_p10_s[k]),
+        exhausts_p50_ns=_moment(now_ns, ahead.exhaust_p50_s[k]),
+        exhausts_p90_ns=_moment(now_ns, ahead.exhaust_p90_s[k]),
+        coverage_80=_finite(ahead.coverage_80[k]),
+        coverage_90=_finite(ahead.coverage_90[k]),
+        forecasts_settled=settled if math.isfinite(settled) else 0.0,
         remaining_demand=_demand(ahead, k),
         shadow_nanousd=price,
     )
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def _moment(now_ns: int, in_s: float) -> int | None:
+    return now_ns + int(in_s * 1e9) if math.isfinite(in_s) else None
 
 
 def _demand(ahead: Forecast, k: int) -> Belief | None:

@@ -82,6 +82,15 @@ class WindowBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     p_exhaust: float | None = None
     exhausts_at_ns: int | None = None
     exhausts_sd_s: float | None = None
+    exhausts_p10_ns: int | None = None
+    exhausts_p50_ns: int | None = None
+    exhausts_p90_ns: int | None = None
+    """By when the quota is gone with this chance, in percent; None when that is not before the reset."""
+    coverage_80: float | None = None
+    coverage_90: float | None = None
+    """Share of this window's settled forecasts whose 80 % and 90 % intervals held the truth; None before any."""
+    forecasts_settled: float = 0.0
+    """Settled forecasts behind the two, old ones fading."""
     remaining_demand: Belief | None = None
     use_p90: float | None = None
     shadow_nanousd: float = 0.0
