@@ -169,3 +169,17 @@ def test_the_record_of_a_steady_series_is_published_with_its_forecast() -> None:
     ask = _ask(_steady(), 864, 884, 1e4)
     assert ask.settled[0] > 20
     assert 0.5 < ask.coverage_80[0] <= ask.coverage_90[0] <= 1.0
+
+
+def test_absurd_values_are_forgotten_and_poison_nothing() -> None:
+    calm, hit = _steady(), _steady()
+    for bin_ in range(864, 1000):
+        for series in (calm, hit):
+            absurd = series is hit and bin_ in (870, 880, 900)
+            units = np.array([2**62 if absurd else 1000])
+            series.observe(ONE, np.array([bin_ * BIN_NS]), units)
+    assert np.all(np.isfinite(hit.data))
+    left = 15_000.0
+    one, two = _ask(calm, 1000, 1020, left), _ask(hit, 1000, 1020, left)
+    assert abs(one.p_exhaust[0] - two.p_exhaust[0]) < 0.1
+    assert 0.7 < two.demand[DRAWS // 2, 0] / one.demand[DRAWS // 2, 0] < 1.4
