@@ -13,6 +13,7 @@ from tidegate.events.types import Dialect
 from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.inline_data import (
     IMAGE_TOKENS,
+    MAX_LOOKS,
     NONE,
     PAGE_BYTES,
     PAGE_TOKENS,
@@ -113,3 +114,9 @@ def test_a_string_without_an_end_is_no_data() -> None:
 def test_two_images_and_words_between_are_told_apart() -> None:
     blob = orjson.dumps([anthropic_image("A" * 400), TEXT, chat_image("B" * 300), {"data": "C" * 99}])
     assert inline_data(blob) == InlineData(700, 2 * IMAGE_TOKENS)
+
+
+def test_places_that_only_look_like_data_cost_a_bounded_time() -> None:
+    decoys: list[Any] = [{"data": ""}] * MAX_LOOKS
+    assert inline_data(orjson.dumps([*decoys[1:], anthropic_image("A" * 400)])).size_bytes == 400
+    assert inline_data(orjson.dumps([*decoys, anthropic_image("A" * 400)])) == NONE

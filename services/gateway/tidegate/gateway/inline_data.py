@@ -12,6 +12,9 @@ PAGE_TOKENS = 3_000
 SOUND_BYTES_PER_TOKEN = 1_000
 """Base64 bytes of sound that are taken for one token: between compressed sound and samples at 10 tokens a second."""
 
+MAX_LOOKS = 4_096
+"""Places that are looked at: more than any conversation has images."""
+
 _OPENING = b'"data'
 """Begins both spellings: the value `"data:…;base64,…"` of a URL, and the key `"data":"…"` of a source."""
 _URL = re.compile(rb'"data:([^",;]{0,128})(?:;[^",;]{0,128})*;base64,')
@@ -36,13 +39,15 @@ NONE = InlineData(0, 0)
 def inline_data(blob: bytes) -> InlineData:
     """What base64 the JSON text of a conversation carries in places where vendors decode it.
 
-    Base64 elsewhere is text to the model and stays counted as such, and so is what is not base64 throughout.
+    Base64 elsewhere is text to the model and stays counted as such, and so is what is not base64 throughout, and
+    what stands behind `MAX_LOOKS` places that might hold any.
     """
     at = blob.find(_OPENING)
     if at < 0:
         return NONE
-    size = tokens = 0
-    while at >= 0:
+    size = tokens = looks = 0
+    while at >= 0 and looks < MAX_LOOKS:
+        looks += 1
         found = _payload(blob, at)
         if found is not None:
             begin, at, kind = found

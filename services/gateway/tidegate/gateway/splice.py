@@ -1,6 +1,7 @@
 """Edits of a JSON request body at parsed byte offsets: every other byte stays as the client sent it; pure."""
 
 import re
+from typing import cast
 
 import msgspec
 
@@ -21,6 +22,19 @@ _ESCAPED_LETTER = re.compile(rb"\\u00[567]")
 _TWICE = "a name occurs twice"
 FIND_BELOW_BYTES = 8192
 """Below, searching the document for one name is cheaper than walking all its top-level names."""
+
+
+MAX_NAMES = 1_000
+"""Names on one level of a document that is edited."""
+COUNT_FROM_BYTES = 131_072
+"""From here on, names are counted while they are read: a shorter document cannot hold enough to matter."""
+_TOO_MANY = f"more than {MAX_NAMES} names on one level"
+
+
+class _Name(str):
+    """A name that is counted."""
+
+    __slots__ = ()
 
 
 class SpliceRefused(ValueError):
@@ -91,11 +105,34 @@ def _usage_edit(body: bytes, values: _Values) -> Edit:
 
 
 def _decode(document: bytes) -> _Values:
-    """Raw values of a JSON object by name, found at C speed; of equal names the last."""
+    """Raw values of a JSON object by name, found at C speed; of equal names the last.
+
+    Raises SpliceRefused for more names than any dialect has: walking them holds up everybody else.
+    """
     try:
-        return _values.decode(document)
+        values = _values.decode(document) if len(document) < COUNT_FROM_BYTES else _counted(document)
+        if len(values) > MAX_NAMES:
+            raise SpliceRefused(_TOO_MANY)
+        return values
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SpliceRefused("the body is not a JSON object") from error
+
+
+def _counted(document: bytes) -> _Values:
+    """The same, giving up at the first name that is too many."""
+    count = 0
+
+    def name(kind: type[_Name], text: str) -> _Name:
+        nonlocal count
+        count += 1
+        if count > MAX_NAMES:
+            raise SpliceRefused(_TOO_MANY)
+        return kind(text)
+
+    try:
+        return cast("_Values", msgspec.json.decode(document, type=dict[_Name, msgspec.Raw], dec_hook=name))
+    except msgspec.ValidationError as error:
+        raise (error.__cause__ if isinstance(error.__cause__, SpliceRefused) else error) from None
 
 
 def _locate(document: bytes, values: _Values, name: str) -> Span:

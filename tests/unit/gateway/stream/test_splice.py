@@ -286,3 +286,28 @@ def test_a_decoded_body_that_has_stream_options_already_gets_the_same_edit(optio
 def test_a_walk_that_cannot_read_a_name_refuses() -> None:
     with pytest.raises(SpliceRefused):
         splice._walk(b"{1:2}", {})
+
+
+@pytest.mark.parametrize("filler", ["", "x" * splice.COUNT_FROM_BYTES])
+def test_a_body_with_more_names_than_any_dialect_has_is_refused(filler: str) -> None:
+    def named(count: int) -> bytes:
+        names = ",".join(f'"k{n}":1' for n in range(count - 3))
+        return f'{{"model":"m","also":{{"model":1}},"filler":"{filler}",{names}}}'.encode()
+
+    before, after = splice.around_model(named(splice.MAX_NAMES), include_usage=False)
+    assert before == b'{"model":'
+    assert after.startswith(b',"also"')
+    with pytest.raises(splice.SpliceRefused, match="more than 1000 names"):
+        splice.around_model(named(splice.MAX_NAMES + 1), include_usage=False)
+
+
+def test_a_long_body_is_read_no_further_than_to_the_first_name_that_is_too_many() -> None:
+    names = ",".join(f'"k{n}":1' for n in range(splice.MAX_NAMES))
+    broken_behind = f'{{"model":"m",{names},'.encode() + b" " * splice.COUNT_FROM_BYTES
+    with pytest.raises(splice.SpliceRefused, match="more than 1000 names"):
+        splice.around_model(broken_behind, include_usage=False)
+
+
+def test_a_long_body_that_is_no_object_is_told_as_such() -> None:
+    with pytest.raises(splice.SpliceRefused, match="not a JSON object"):
+        splice.around_model(b"[" + b" " * splice.COUNT_FROM_BYTES + b"]", include_usage=False)
