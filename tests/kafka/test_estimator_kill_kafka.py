@@ -78,7 +78,7 @@ async def test_an_estimator_that_stood_still_past_its_transaction_timeout_is_exa
                     await append(log, written[6_000:9_000])
                     await successor.applied(1_000)
                     stopped.process.send_signal(signal.SIGCONT)
-                    await stopped.report()  # both live now, and take the partitions from each other
+                    await stopped.report()  # it stood still: it takes the partitions back, the successor ends
                     await append(log, written[9_000:])
             else:
                 await append(log, written[6_000:])

@@ -65,7 +65,7 @@ def made_runner(runner: str, where: list[str]) -> Any:
         return KafkaEventLog(settings)
 
     if runner == "log":
-        return LogRunner(open_log, *common)
+        return LogRunner(open_log, *common, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
     from tidegate.estimator.faust_app import FaustRunner
 
     return FaustRunner(open_log, settings, *common)

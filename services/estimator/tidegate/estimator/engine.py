@@ -247,12 +247,16 @@ class Engine:
         for shard, records in zip(due, self.outbox.records(asked, now_ns, self.routing), strict=True):
             work.append((shard, records + _marks_records(shard, now_ns, self.outbox)))
             shard.targets, shard.pools, shard.dirty = set(), set(), False
-        await asyncio.gather(
+        ended = await asyncio.gather(
             *(
                 shard.writer.commit(records, {TopicPartition(SIGNALS.name, shard.partition): shard.position})
                 for shard, records in work
-            )
+            ),
+            return_exceptions=True,  # whoever closes the writers after a fault finds none of them in its commit
         )
+        for outcome in ended:
+            if outcome is not None:
+                raise outcome
         self.commits += 1
 
     async def close(self) -> None:

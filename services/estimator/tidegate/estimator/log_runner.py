@@ -1,6 +1,7 @@
 """The default runner: reads signals through the log port, on any log."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,6 +20,7 @@ GATHER_S = 0.015
 GATHER_RECORDS = 500
 RETRY_S = 0.2
 RETRY_MAX_S = 2.0
+AGAIN_NS = 60_000_000_000
 
 
 class Routings(Protocol):
@@ -40,18 +42,22 @@ class LogRunner:
         routing: Routings,
         alarms: Alarms,
         publish_every_s: float = 0.25,
+        transaction_timeout_s: float = math.inf,
     ) -> None:
+        """`transaction_timeout_s`: when the log aborts by itself what nobody commits; inf: it never does."""
         self._open_log = open_log
         self._clock = clock
         self._ids = ids
         self._routing = routing
         self._alarms = alarms
         self._publish_every_s = publish_every_s
+        self._timeout_ns = transaction_timeout_s * 1e9
+        self._stood_still_ns: int | None = None
         self.engine: Engine | None = None
         self.restarts = 0
 
     async def run(self, stopping: Callable[[], bool]) -> None:
-        """Until told to stop. Raises Fenced: another estimator runs these partitions."""
+        """Until told to stop. Raises Fenced: a younger estimator runs these partitions, and they stay with it."""
         pause_s = RETRY_S
         while not stopping():
             try:
@@ -62,12 +68,6 @@ class LogRunner:
                 self.restarts += 1
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, RETRY_MAX_S)
-            except Fenced:
-                if self.restarts == 0 and self.engine is not None and self.engine.applied == 0:
-                    raise
-                # Stopped past the transaction timeout: the coordinator moved on, we open again once.
-                self.restarts += 1
-                await asyncio.sleep(pause_s)
 
     async def _run_engine(self, stopping: Callable[[], bool]) -> None:
         log = self._open_log()
@@ -89,13 +89,13 @@ class LogRunner:
                     await committing
                     committing = None
                 if committing is None and engine.is_due(behind=len(records) >= POLL_RECORDS):
-                    committing = asyncio.ensure_future(engine.commit())
+                    committing = asyncio.ensure_future(self._commit(engine))
                     await asyncio.sleep(0)
                 elif 0 < len(records) < GATHER_RECORDS:
                     await asyncio.sleep(GATHER_S)
             if committing is not None:
                 await committing
-            await engine.commit()
+            await self._commit(engine)
         finally:
             if committing is not None:
                 await asyncio.gather(committing, return_exceptions=True)
@@ -103,3 +103,20 @@ class LogRunner:
                 await reader.close()
             await engine.close()
             await log.close()
+
+    async def _commit(self, engine: Engine) -> None:
+        """As the engine's; Fenced only when it was another estimator that fenced us.
+
+        Opening anew would fence that one in turn, and so for ever. But a process that stood still in a commit
+        for longer than the log waits is fenced by the log itself; not twice within a minute.
+        """
+        began_ns = self._clock.mono_ns()
+        try:
+            await engine.commit()
+        except Fenced as error:
+            now_ns, last_ns = self._clock.mono_ns(), self._stood_still_ns
+            is_again = last_ns is not None and now_ns - last_ns < AGAIN_NS
+            if now_ns - began_ns < self._timeout_ns or is_again:
+                raise
+            self._stood_still_ns = now_ns
+            raise LogUnavailable("stood still for longer than the log waits for a commit") from error
