@@ -114,3 +114,18 @@ def test_embedded_tokens_are_counted_and_text_is_estimated(text: str, tokens: in
     )
     assert not body.wants_reasoning("openai-embeddings")
     assert body.first_user_message() is None
+
+
+@pytest.mark.parametrize(
+    ("thinking", "wanted"),
+    [
+        ({"type": "enabled", "budget_tokens": 1024}, True),
+        ({"type": "adaptive"}, True),
+        ({"type": "disabled"}, False),
+        (None, False),
+    ],
+)
+def test_every_way_to_think_is_reasoning_except_none(thinking: Any, *, wanted: bool) -> None:
+    raw = orjson.dumps({"model": "r", "messages": [], "thinking": thinking})
+    assert parse_body(raw, "anthropic").wants_reasoning("anthropic") is wanted
+    assert not parse_body(b'{"model":"r","messages":[]}', "anthropic").wants_reasoning("anthropic")

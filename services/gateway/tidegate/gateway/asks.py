@@ -100,7 +100,8 @@ class TurnsBody(msgspec.Struct, gc=False):
     def wants_reasoning(self, dialect: Dialect) -> bool:
         """True when the client explicitly asks for reasoning."""
         if dialect == "anthropic":
-            return b'"enabled"' in memoryview(self.thinking).tobytes()
+            thinking = bytes(self.thinking)
+            return thinking[:1] == b"{" and b'"disabled"' not in thinking
         return self.reasoning_effort not in (None, "none")
 
     def first_user_message(self) -> bytes | None:
