@@ -128,6 +128,19 @@ def test_calls_without_index_or_id_are_told_apart() -> None:
     assert ids == ["call_x_0", "call_x_1"]
 
 
+@pytest.mark.parametrize("gap", [0, 3])
+def test_calls_that_share_an_index_are_told_apart_by_their_ids(gap: int) -> None:
+    data = events(
+        call('{"a"', gap, "c0", "f"),
+        call(": 1}", gap, "c0", "f"),
+        call("{", gap, "c1", "g"),
+        call("}", gap),
+        call("{}", 9, "c2", "h"),
+        "[DONE]",
+    )
+    assert blocks(data) == [("tool_use f", '{"a": 1}'), ("tool_use g", "{}"), ("tool_use h", "{}")]
+
+
 def test_a_call_opens_when_its_name_is_known() -> None:
     data = events(
         chunk(tool_calls=[{"index": 0, "id": "c0"}]), call('{"a":', 0), call("1}", 0, None, "f"), "[DONE]"

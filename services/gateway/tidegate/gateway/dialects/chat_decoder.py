@@ -40,6 +40,8 @@ class ChatDecoder:
         self._usage = usage
         self._blocks = Sequencer(sink)
         self._calls: dict[int, _Call] = {}
+        self._newest: dict[int, int] = {}
+        """Which of them the provider means by an index: the one that began there last."""
         self._words: tuple[_Kind, int] | None = None
         self._blocks_so_far = 0
         self._proof: Thinking | None = None
@@ -154,16 +156,23 @@ class ChatDecoder:
             self._open(call)
 
     def _call_of(self, index: int | None, call_id: str, name: str, is_custom: bool) -> _Call:
-        """The call a delta belongs to. Some vendors give no index: a new id, or a second name, is a new call."""
+        """The call a delta belongs to. Some vendors give no index, or the same to several calls: a new id, or a
+        second name without one, is a new call."""
         if index is None:
             known = [key for key, call in self._calls.items() if call_id in {"", call.call_id}]
             begins = not known or (not call_id and name and self._calls[known[-1]].name)
-            index = len(self._calls) if begins else known[-1]
-        call = self._calls.get(index)
-        if call is None:
-            made = call_id or chat_answer.missing_call_id(self._id, len(self._calls))
-            call = self._calls[index] = _Call(index, made, "", is_custom, [])
-        return call
+            key = None if begins else known[-1]
+        else:
+            key = self._newest.get(index)
+            if key is not None and name and call_id and self._calls[key].call_id != call_id:
+                key = None
+        if key is None:
+            key = len(self._calls)
+            made = call_id or chat_answer.missing_call_id(self._id, key)
+            self._calls[key] = _Call(key, made, "", is_custom, [])
+        if index is not None:
+            self._newest[index] = key
+        return self._calls[key]
 
     def _open(self, call: _Call) -> None:
         self._end_words()
