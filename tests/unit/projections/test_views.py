@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from support.history import PRICE, History, S
@@ -68,7 +69,7 @@ class Ledger(History):
             pool=PoolId(pool),
             delta_nanousd=delta,
             correction=correction,
-            tokens=Tokens(**tokens),
+            tokens=msgspec.convert(tokens, Tokens),
             evidence="invoice",
         )
         self.write(SIGNALS, pool, name, corrected, slot="rec")
