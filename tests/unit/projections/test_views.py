@@ -8,9 +8,12 @@ import msgspec
 import pytest
 
 from support.history import PRICE, History, S
-from support.read_model import asked, dicts, filled
+from support.read_model import asked, dicts, filled, folded
+from tidegate.events.clock import ManualClock
 from tidegate.events.decision import WindowUse
+from tidegate.events.dedup import RETIRE_AFTER_NS
 from tidegate.events.ids import settlement_id
+from tidegate.events.log.memory import MemoryEventLog
 from tidegate.events.money import Tokens
 from tidegate.events.requests import RequestAdmitted, RequestFinished, RequestRefused
 from tidegate.events.signals import (
@@ -186,6 +189,57 @@ async def test_a_request_that_has_not_ended_is_open(tmp_path: Path) -> None:
     assert asked(tmp_path / "m.duckdb", "SELECT outcome, ledger_nanousd FROM v_requests") == [("open", None)]
 
 
+async def test_a_request_whose_gateway_ended_before_it_is_lost_and_its_session_adds_up(
+    tmp_path: Path,
+) -> None:
+    """After a kill -9 nobody writes how it ended; that its source is closed says that nobody will."""
+    made = Ledger()
+    admitted = RequestAdmitted(key=KeyId("k"), route="code", dialect="openai", endpoint="/v1/responses")
+    for slot, name in (("gw-0", "killed"), ("gw-1", "living")):
+        made.write(REQUESTS, "s", name, admitted, slot=slot, tenant="acme", request=name, session="s")
+    made.start("at", request="killed")
+    made.settle("at", 7, request="killed", basis="estimated", outcome="orphaned")
+    ended = RequestFinished(
+        key=KeyId("k"), route="code", outcome="completed", status=200, attempts=1, decision="d"
+    )
+    for name in ("done", "killed too"):
+        made.write(REQUESTS, "s", name, admitted, tenant="acme", request=name, session="s")
+    made.write(REQUESTS, "s", "done", ended, tenant="acme", request="done", session="s")
+    outcomes = "SELECT request, outcome, attempts, ledger_nanousd FROM v_requests ORDER BY request"
+    await filled(tmp_path / "before.duckdb", made)
+    before = {request: outcome for request, outcome, *_ in asked(tmp_path / "before.duckdb", outcomes)}
+    assert before == {"done": "completed", "killed": "open", "killed too": "open", "living": "open"}
+    made.close_source("gw-0")
+    await filled(tmp_path / "m.duckdb", made)
+    assert asked(tmp_path / "m.duckdb", outcomes) == [
+        ("done", "completed", 1, None),
+        ("killed", "lost", 1, 7),
+        ("killed too", "lost", 0, None),
+        ("living", "open", 0, None),
+    ]
+    counts = "SELECT requests, completed, refused, failed, cancelled, lost FROM v_sessions"
+    assert asked(tmp_path / "m.duckdb", counts) == [(4, 1, 0, 0, 0, 2)]
+
+
+async def test_a_request_stays_lost_when_the_mark_of_its_source_has_retired(tmp_path: Path) -> None:
+    made = Ledger()
+    admitted = RequestAdmitted(key=KeyId("k"), route="code", dialect="openai", endpoint="/v1/responses")
+    made.write(REQUESTS, "s", "r", admitted, tenant="acme", request="r", session="s")
+    made.close_source("gw-0")
+    path, clock = tmp_path / "m.duckdb", ManualClock()
+    log = MemoryEventLog(clock)
+    first = made.outgoing()
+    await log.append(first)
+    clock.advance_ns(RETIRE_AFTER_NS)
+    made.write(REQUESTS, "s", "other", admitted, slot="gw-1", tenant="acme", request="other", session="s")
+    made.close_source("gw-1")
+    await log.append(made.outgoing()[len(first) :])
+    await folded(log, path)
+    sources = asked(path, "SELECT count(*) FROM marks WHERE topic = 'tidegate.requests.v1'")
+    assert sources == [(1,)], "the mark has not retired"
+    assert asked(path, "SELECT DISTINCT outcome FROM v_requests WHERE request = 'r'") == [("lost",)]
+
+
 async def test_a_request_with_two_attempts_is_not_counted_twice(tmp_path: Path) -> None:
     made = Ledger()
     admitted = RequestAdmitted(key=KeyId("k"), route="code", dialect="openai", endpoint="/v1/responses")
@@ -252,7 +306,7 @@ async def test_the_newest_belief_of_a_window_stands_beside_the_units_settled(tmp
     units = sum(
         use.units
         for e in history.events
-        if isinstance(e.draft.data, UsageSettled)
+        if isinstance(e.draft.data, (UsageSettled, SettlementCorrected))
         for use in e.draft.data.windows
     )
     await filled(tmp_path / "m.duckdb", history)

@@ -9,6 +9,7 @@ SELECT
     sum(refused) AS refused,
     sum(failed) AS failed,
     sum(cancelled) AS cancelled,
+    sum(lost) AS lost,
     sum(attempts) AS attempts,
     sum(failed_over) AS failed_over,
     sum(unpriced) AS unpriced,

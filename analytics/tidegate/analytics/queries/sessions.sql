@@ -3,7 +3,7 @@
 -- param: since_ns BIGINT active from this time on, in nanoseconds
 -- brief: session, last_at=last, requests=reqs, failed, failed_over=over, last_target=target, ledger_nanousd=$
 SELECT
-    tenant, session, first_at, last_at, requests, completed, refused, failed, cancelled,
+    tenant, session, first_at, last_at, requests, completed, refused, failed, cancelled, lost,
     attempts, failed_over, routes, targets, last_target, unpriced, ledger_nanousd
 FROM v_sessions
 WHERE ($tenant::VARCHAR IS NULL OR tenant = $tenant)

@@ -117,9 +117,15 @@ LEFT JOIN v_ledger AS l ON l.attempt = a.attempt
 LEFT JOIN first_tokens AS f ON f.attempt = a.attempt
 LEFT JOIN failures AS x ON x.attempt = a.attempt;
 
--- One row per request; refused ones too, also those refused before they were admitted.
+-- One row per request; refused ones too, also those refused before they were admitted. One whose end is not there
+-- is open while its source lives; once that is closed, its end is lost: nobody else writes it.
 CREATE VIEW v_requests AS
-WITH money AS (
+WITH living AS (
+    SELECT DISTINCT log_partition, source
+    FROM marks
+    WHERE topic = 'tidegate.requests.v1' AND closed_ns IS NULL
+),
+money AS (
     SELECT
         request,
         count(*) AS settled_attempts,
@@ -137,7 +143,12 @@ SELECT
     a.dialect, a.endpoint, a.stream, a.session_source, a.body_bytes, a.input_tokens, a.max_output_tokens,
     coalesce(a.ts_ns, r.ts_ns) AS admitted_ns,
     make_timestamp(coalesce(a.ts_ns, r.ts_ns) // 1000) AS admitted_at,
-    CASE WHEN r.request IS NOT NULL THEN 'refused' ELSE coalesce(o.outcome, 'open') END AS outcome,
+    CASE
+        WHEN r.request IS NOT NULL THEN 'refused'
+        WHEN o.outcome IS NOT NULL THEN o.outcome
+        WHEN l.source IS NOT NULL THEN 'open'
+        ELSE 'lost'
+    END AS outcome,
     coalesce(r.status, o.status) AS status,
     coalesce(r.code, o.code) AS code,
     r.detail,
@@ -150,6 +161,7 @@ SELECT
 FROM r_requests AS a
 FULL JOIN r_refusals AS r ON r.request = a.request
 LEFT JOIN r_outcomes AS o ON o.request = a.request
+LEFT JOIN living AS l ON l.log_partition = a.log_partition AND l.source = a.source
 LEFT JOIN money AS m ON m.request = coalesce(a.request, r.request);
 
 -- One row per session of a tenant.
@@ -165,6 +177,7 @@ SELECT
     count(*) FILTER (WHERE outcome = 'refused') AS refused,
     count(*) FILTER (WHERE outcome IN ('failed', 'truncated')) AS failed,
     count(*) FILTER (WHERE outcome = 'cancelled') AS cancelled,
+    count(*) FILTER (WHERE outcome = 'lost') AS lost,
     sum(attempts) AS attempts,
     count(*) FILTER (WHERE attempts > 1) AS failed_over,
     count(DISTINCT route) AS routes,
