@@ -38,6 +38,9 @@ class Forecast(NamedTuple):
     demand_var: FloatArray
     demand: FloatArray
     """Equally likely values of the remaining consumption until the reset, ascending, shape (DRAWS, n)."""
+    draws: FloatArray
+    """The same as rolled, not corrected by the record, (DRAWS, n): what λ is worked out from. Corrected ones end in
+    a wider tail and kept plans idle after a busy period."""
     coverage_80: FloatArray
     coverage_90: FloatArray
     settled: FloatArray
@@ -99,7 +102,8 @@ def _forecast(block: FloatArray, paths: Paths, horizon_ms: FloatArray, remaining
     p = calibration.chance(record, np.sort(total - remaining, axis=0))
     p = np.where(dry, 1.0, np.where(horizon_ms > 0, p, 0.0))
     mean_s, var_s2 = _moments(np.where(passes, passage, 0.0), passes)
-    demand = calibration.corrected(record, np.sort(total, axis=0))
+    draws = np.sort(total, axis=0)
+    demand = calibration.corrected(record, draws)
     demand_mean, demand_var = _moments(demand, np.ones(demand.shape, dtype=np.bool_))
     in_order = np.sort(passage, axis=0)
     count = np.count_nonzero(passes, axis=0)
@@ -114,6 +118,7 @@ def _forecast(block: FloatArray, paths: Paths, horizon_ms: FloatArray, remaining
         demand_mean=np.where(seen, demand_mean, np.nan),
         demand_var=np.where(seen, demand_var, np.nan),
         demand=np.where(seen, demand, np.nan),
+        draws=np.where(seen, draws, np.nan),
         coverage_80=np.where(seen, covered_80, np.nan),
         coverage_90=np.where(seen, covered_90, np.nan),
         settled=np.where(seen, settled, np.nan),

@@ -111,7 +111,7 @@ def _shadow_prices(
     limits = np.array([place.window.limit for place in places], dtype=np.float64)
     sketch = state.sketch.take(idx)
     remaining = ledger.remaining.astype(np.float64)
-    demand = forecast(state.demand, idx, now_ns, ledger.resets_at_ns, remaining).demand
+    demand = forecast(state.demand, idx, now_ns, ledger.resets_at_ns, remaining).draws
     bins = state.demand.closed_at(idx, now_ns)[_CLOSED_BINS]
     prior = np.array([_reference(place, routing) for place in places])
     elapsed = np.where(np.isfinite(ledger.elapsed), ledger.elapsed, 0.0)
