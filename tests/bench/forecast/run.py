@@ -98,18 +98,25 @@ def hindsight() -> dict[str, float]:
     return found
 
 
+def _store(result: dict[str, Any]) -> None:
+    out = ROOT / "build"
+    out.mkdir(exist_ok=True)
+    (out / "forecast.json").write_text(json.dumps(result, indent=2) + "\n")
+
+
 def main(arguments: list[str]) -> int:
     folder = shared_folder()
     if folder is None:
         print("no recorded data: set TIDEGATE_SHARED or put a folder `shared` beside the repository")
         return 2
     result = figures(folder)
-    if "--without-hindsight" not in arguments:
-        result |= hindsight()
     show(result)
-    out = ROOT / "build"
-    out.mkdir(exist_ok=True)
-    (out / "forecast.json").write_text(json.dumps(result, indent=2) + "\n")
+    _store(result)
+    if "--without-hindsight" not in arguments:  # minutes: the rest is safe before
+        saved = hindsight()
+        for name, share in saved.items():
+            print(f"{name:<48}{share:8.4f}")
+        _store(result | saved)
     return 0
 
 
