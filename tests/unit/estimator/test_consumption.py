@@ -165,3 +165,19 @@ def test_censored_time_is_no_truth_to_settle_a_forecast_with() -> None:
     assert series.data[ASKED_BIN, 0] == UNSEEN
     _use(series, 31, 1000)
     assert series.data[RECORD][calibration.SETTLED, 0] == 0
+
+
+@pytest.mark.parametrize("windows", [3, 200, 470, 600, 40_000, 2_000_000])
+def test_a_window_may_be_idle_for_as_long_as_it_likes(windows: int) -> None:
+    """A minute's window over a night, a weekend, years: the answer comes, and comes soon."""
+    series = _series(60 * NS)
+    for bin_ in range(40):
+        series.observe(ONE, np.array([bin_ * 2 * NS]), np.array([5]))
+    later_ns = windows * 60 * NS
+    asked = series.closed_at(ONE, later_ns)
+    series.observe(ONE, np.array([later_ns]), np.array([7]))
+    assert np.array_equal(asked[:OPEN_UNITS], series.data[:OPEN_UNITS, ONE])
+    assert series.data[OPEN_UNITS, 0] == 7
+    assert series.data[BIN, 0] == windows * 30
+    assert series.data[CHAIN][activity.CLOSED, 0] == windows * 30
+    assert np.all(np.isfinite(series.data[CHAIN]))

@@ -30,6 +30,10 @@ from tidegate.estimator.series_upcast import ONE_FILTER_FIELDS, upcast
 ASK_AT = BINS_PER_WINDOW // 2
 """A forecast is put aside where the number of a bin, modulo a window's, is this; it looks as many bins ahead."""
 
+CLOSED_ONE_BY_ONE = 512
+"""Windows of a gap that are closed one after the other. What is idle for longer is closed in one step: nothing is
+put aside there any more, and a window of a minute may be idle for months."""
+
 
 class Consumption(Columns):
     """One series per quota window. Bins lie at multiples of their width; bins close lazily, when a later event
@@ -107,19 +111,24 @@ def _add(block: FloatArray, bins: FloatArray, units: FloatArray) -> int:
 
 
 def _close_where(block: FloatArray, due: BoolArray, to_bin: FloatArray) -> None:
-    if due.all():
-        _close(block, to_bin)
-    elif due.any():
-        part = block[:, due]
-        _close(part, to_bin[due])
-        block[:, due] = part
+    """Close the open bin of the `due` columns and the idle bins after it, and open `to_bin` (later than BIN)."""
+    turns = 0
+    while due.any():
+        if due.all():
+            _close(block, to_bin, at_once=turns >= CLOSED_ONE_BY_ONE)
+        else:
+            part = block[:, due]
+            _close(part, to_bin[due], at_once=turns >= CLOSED_ONE_BY_ONE)
+            block[:, due] = part
+        turns += 1
+        due = due & (to_bin > block[BIN])
 
 
-def _close(block: FloatArray, to_bin: FloatArray) -> None:
-    """Close the open bin of every column and the idle bins after it, and open `to_bin` (later than BIN)."""
+def _close(block: FloatArray, to_bin: FloatArray, *, at_once: bool) -> None:
+    """Close bins up to the next at which a forecast is put aside, or all of them up to `to_bin`."""
     ask_bin = block[BIN] - np.mod(block[BIN] - ASK_AT, BINS_PER_WINDOW) + BINS_PER_WINDOW
     asks = to_bin >= ask_bin
-    if not asks.any():
+    if at_once or not asks.any():
         _close_bins(block, to_bin)
         return
     _close_bins(block, np.minimum(to_bin, ask_bin))
@@ -130,7 +139,6 @@ def _close(block: FloatArray, to_bin: FloatArray) -> None:
         part = block[:, asks]
         _put_aside(part)
         block[:, asks] = part
-    _close_where(block, to_bin > block[BIN], to_bin)
 
 
 def _put_aside(block: FloatArray) -> None:
