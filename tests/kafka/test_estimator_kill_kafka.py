@@ -11,12 +11,13 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPlace
 
 from support.audit import check_state
-from support.estimator_kills import SUBJECTS, Estimator, append, killed_while_fed
+from support.estimator_kills import Estimator, append, killed_while_fed
+from support.estimator_process import ROUTING, SUBJECTS
 from support.fleet import until
 from support.kafka_log import kafka_event_log, kafka_settings
 from support.kafka_providers import Broker
 from support.signals import records
-from tidegate.events.config import Routing
+from support.snapshot_audit import check_snapshots
 from tidegate.events.log.kafka_settings import KafkaSettings
 from tidegate.events.log.kafka_topics import latest_name
 from tidegate.events.log.port import EventLog, TopicPartition
@@ -42,7 +43,8 @@ async def test_an_estimator_killed_again_and_again_is_exact(
         arguments = (runner, settings.bootstrap, settings.prefix)
         await killed_while_fed(log, arguments, events=events, kills=kills, seed=kills)
         async with Estimator(*arguments):
-            assert await check_state(log, Routing()) >= SUBJECTS
+            assert await check_state(log, ROUTING) >= 2 * SUBJECTS
+            assert await check_snapshots(log, ROUTING) >= 2 * SUBJECTS
 
 
 async def open_transactions(settings: KafkaSettings, log: EventLog) -> int:
@@ -88,4 +90,5 @@ async def test_an_estimator_that_stood_still_past_its_transaction_timeout_is_exa
 
                 await until(aborted, "the broker to abort the transaction")
                 stopped.process.send_signal(signal.SIGCONT)
-            assert await check_state(log, Routing()) >= SUBJECTS
+            assert await check_state(log, ROUTING) >= 2 * SUBJECTS
+            assert await check_snapshots(log, ROUTING) >= 2 * SUBJECTS

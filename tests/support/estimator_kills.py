@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from support.estimator_process import SUBJECTS
 from support.killing import TESTS
 from support.signals import records
 from tidegate.events.log.port import EventLog, Outgoing
 
-SUBJECTS = 50
 SLICE = 400
 
 

@@ -15,16 +15,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from support.signals import routing
 from tidegate.estimator.log_runner import LogRunner
 from tidegate.events.clock import SystemClock
-from tidegate.events.config import Routing
 from tidegate.events.ids import IdSource
 from tidegate.events.log.kafka_settings import KafkaSettings
 from tidegate.events.log.port import EventLog, Record, TopicPartition
 
 PUBLISH_EVERY_S = 0.05
 TRANSACTION_TIMEOUT_S = 3.0
-_ROUTING = Routing()
+SUBJECTS = 50
+ROUTING = routing(SUBJECTS)
 
 
 class Alarms:
@@ -51,7 +52,7 @@ def kafka_settings(bootstrap: str, prefix: str) -> KafkaSettings:
 
 def made_runner(runner: str, where: list[str]) -> Any:
     clock = SystemClock()
-    common = (clock, IdSource(clock, secrets.randbits), lambda: _ROUTING, Alarms(), PUBLISH_EVERY_S)
+    common = (clock, IdSource(clock, secrets.randbits), lambda: ROUTING, Alarms(), PUBLISH_EVERY_S)
     if len(where) == 1:
         from tidegate.events.log.sqlite import SqliteEventLog
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Literal
 
 from tidegate.events import codec
+from tidegate.events.config import DatedPrice, Pool, Routing, Target, Window
 from tidegate.events.decision import WindowUse
 from tidegate.events.envelope import Draft
 from tidegate.events.ids import format_uuid
@@ -49,6 +51,31 @@ def uses(at_ns: int, tokens: int, *, first_request: bool = False) -> tuple[Windo
         WindowUse(WindowId("5h"), at_ns - at_ns % five, 1, five, first_request),
         WindowUse(WindowId("week"), at_ns - at_ns % week, tokens, week, first_request),
     )
+
+
+def routing(pools: int) -> Routing:
+    """The config that a stream over so many pools is of."""
+
+    def windows(number: int) -> tuple[Window, ...]:
+        kind: Literal["fixed", "first_request"] = "first_request" if number % 4 == 3 else "fixed"
+        five = Window(id=WindowId("5h"), unit="requests", limit=5_000, duration_s=5 * 3_600.0, kind=kind)
+        week = Window(id=WindowId("week"), unit="tokens", limit=10**9, duration_s=168 * 3_600.0, kind=kind)
+        return (five, week) if number % 2 else ()
+
+    price = DatedPrice(input_uncached=PRICE.input_uncached, output=PRICE.output)
+    return Routing(
+        pools=tuple(
+            Pool(id=PoolId(f"pool-{n}"), billing="flat" if n % 2 else "metered", windows=windows(n))
+            for n in range(pools)
+        ),
+        targets=tuple(
+            Target(
+                id=TargetId(f"target-{n}"), pool=PoolId(f"pool-{n}"), dialect="openai", base_url="https://x",
+                model="coder-large", prices=(price,),
+            )
+            for n in range(pools)
+        ),
+    )  # fmt: skip
 
 
 class _Attempt:
