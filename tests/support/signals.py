@@ -65,7 +65,7 @@ def routing(pools: int) -> Routing:
     price = DatedPrice(input_uncached=PRICE.input_uncached, output=PRICE.output)
     return Routing(
         pools=tuple(
-            Pool(id=PoolId(f"pool-{n}"), billing="flat" if n % 2 else "metered", windows=windows(n))
+            Pool(id=PoolId(f"pool-{n}"), billing="flat" if n % 2 else "per_token", windows=windows(n))
             for n in range(pools)
         ),
         targets=tuple(
