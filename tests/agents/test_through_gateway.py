@@ -10,7 +10,7 @@ import pytest
 
 from support.agents_checks import check_task
 from support.agents_commands import AGENTS
-from support.agents_gateway import THROUGH, UPSTREAMS, gateway, ledger
+from support.agents_gateway import ROUTE, THROUGH, UPSTREAMS, check_ledger, gateway
 from support.agents_install import NotInstallable
 from support.agents_isolation import why_impossible
 from support.agents_runs import run
@@ -34,15 +34,11 @@ def test_an_agent_does_its_task_through_the_gateway_and_the_ledger_equals_the_in
     if reason is not None:
         pytest.skip(reason)
     try:
-        ran = run(AGENTS[name], folder, target=THROUGH, between=[gateway(upstream, folder)])
+        ran = run(AGENTS[name], folder, target=THROUGH, between=[gateway(folder, {ROUTE: upstream})])
     except NotInstallable as error:
         pytest.skip(str(error))
     check_task(name, ran, folder)
     assert [(record["status"], record["outcome"]) for record in ran.records] == [(200, "completed")] * len(
         AGENTS[name].script
     )
-    settled = {attempt: event for attempt, (event,) in ledger(folder).settled.items()}
-    billed = {line["attempt"]: line["cost_nanousd"] for line in ran.invoice["lines"]}
-    assert {attempt: event.cost_nanousd for attempt, event in settled.items()} == billed
-    assert {event.basis for event in settled.values()} == {"reported"}
-    assert sum(billed.values()) == ran.invoice["total_nanousd"] > 0
+    check_ledger(folder, ran.invoice)

@@ -1,4 +1,4 @@
-"""Installs coding agents from npm, scripts off, into a cache folder outside the tree."""
+"""Installs coding agents and SDKs from npm, scripts off, into a cache folder outside the tree."""
 
 from __future__ import annotations
 
@@ -37,22 +37,42 @@ PI = Package(
 )
 
 
+OPENAI = Package("openai", "7.59.0", "node_modules/openai/index.mjs", needs_node=True)
+ANTHROPIC = Package(
+    "@anthropic-ai/sdk", "1.14.0", "node_modules/@anthropic-ai/sdk/index.mjs", needs_node=True
+)
+
+
 class NotInstallable(Exception):
-    """The agent cannot be had here; the message says why."""
+    """The package cannot be had here; the message says why."""
 
 
 def program(package: Package) -> list[str]:
     """The words that start an agent, installed if it is not yet. Raises NotInstallable."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        raise NotInstallable("node and npm are not installed")
+    root = installed(package)
+    found = str(min(root.glob(package.entry)))
+    return [node(), found] if package.needs_node else [found]
+
+
+def installed(package: Package) -> Path:
+    """The folder whose `node_modules` holds the package, installed if it is not yet. Raises NotInstallable."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NotInstallable("npm is not installed")
     root = _cache() / f"{package.name.replace('/', '+')}-{package.version}"
     if not root.exists():
         _install(package, npm, root)
-    found = sorted(root.glob(package.entry))
-    if not found:
+    if not any(root.glob(package.entry)):
         raise NotInstallable(f"{package.name} {package.version} has no {package.entry} for this machine")
-    return [node, str(found[0])] if package.needs_node else [str(found[0])]
+    return root
+
+
+def node() -> str:
+    """The program that runs JavaScript. Raises NotInstallable."""
+    found = shutil.which("node")
+    if found is None:
+        raise NotInstallable("node is not installed")
+    return found
 
 
 def _cache() -> Path:

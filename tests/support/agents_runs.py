@@ -14,6 +14,7 @@ from tidegate.runtime.demo.toml import dumps
 
 SIMULATOR_PORT = 9001
 SIMULATOR_URL = f"http://127.0.0.1:{SIMULATOR_PORT}"
+INVOICE = f"{SIMULATOR_URL}/_sim/invoice"
 MODEL, UPSTREAM_KEY = "sim-model", "sk-upstream"
 AGENT_WITHIN_S = 300.0
 PRICES = {
@@ -35,22 +36,30 @@ class Run(NamedTuple):
     invoice: dict[str, Any]
 
 
-def simulator(agent: Agent, folder: Path) -> Server:
-    """The simulated provider whose model follows the agent's script."""
-    model = {"name": MODEL, "script": "task", **PRICES}
+def simulator(folder: Path, models: Sequence[Mapping[str, Any]], **more: Any) -> Server:
+    """The simulated provider, with `more` of its settings."""
     provider = {
         "id": "sim",
         "port": SIMULATOR_PORT,
         "api_key": UPSTREAM_KEY,
-        "keep_requests": 100,
-        "cache": {"min_block_tokens": 256, "block_tokens": 64},
-        "models": [model],
-        "scripts": [{"name": "task", "turns": agent.script}],
+        "models": models,
+        **more,
     }
     config = folder / "simulator.toml"
     config.write_text(dumps({"providers": [provider]}))
     words = [sys.executable, "-m", "tidegate.simulator", "--config", str(config)]
     return Server("simulator", words, python_env(folder), f"{SIMULATOR_URL}/_sim/healthz")
+
+
+def scripted(agent: Agent, folder: Path) -> Server:
+    """The simulated provider whose model follows the agent's script."""
+    return simulator(
+        folder,
+        [{"name": MODEL, "script": "task", **PRICES}],
+        scripts=[{"name": "task", "turns": agent.script}],
+        keep_requests=100,
+        cache={"min_block_tokens": 256, "block_tokens": 64},
+    )
 
 
 def python_env(folder: Path) -> Mapping[str, str]:
@@ -67,7 +76,7 @@ def run(agent: Agent, folder: Path, *, target: Target = DIRECT, between: Sequenc
     command = agent.prepared(target, folder)
     pages = [f"{SIMULATOR_URL}/_sim/{name}" for name in ("log", "requests", "invoice")]
     outcome = run_isolated(
-        [simulator(agent, folder), *between], command, folder=folder, timeout_s=AGENT_WITHIN_S, pages=pages
+        [scripted(agent, folder), *between], command, folder=folder, timeout_s=AGENT_WITHIN_S, pages=pages
     )
     log, requests, invoice = (outcome.pages[page] for page in pages)
     return Run(outcome, log["records"], requests["requests"], invoice)

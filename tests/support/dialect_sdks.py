@@ -105,6 +105,12 @@ class Judge:
         return _heard_response(final)
 
 
+def heard(client: str, data: dict[str, Any]) -> Heard:
+    """What an application sees in an answer of the dialect `client`; absent values left out."""
+    make = {CHAT: _heard_chat, MESSAGES: _heard_message}.get(client, _heard_response)
+    return make(data)
+
+
 def _nobody(body: dict[str, Any]) -> tuple[bytes, bool]:
     raise AssertionError(f"nobody answers {body}")
 

@@ -1,0 +1,202 @@
+"""Seeded conversations that an npm SDK holds through the gateway with scripted models, and how they are judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from support.agents_gateway import GATEWAY_URL, gateway
+from support.agents_install import Package, installed, node
+from support.agents_isolation import Command, Outcome, run_isolated
+from support.agents_runs import INVOICE, MODEL, PRICES, python_env, simulator
+from support.dialect_answers import CHAT, MESSAGES, RESPONSES
+from support.dialect_corpus import arguments, words
+from support.dialect_sdks import heard
+from support.rig import KEY
+
+PROGRAMS = Path(__file__).with_name("sdks")
+
+KINDS = {"chat": CHAT, "messages": MESSAGES, "responses": RESPONSES}
+TOOLS = ("get_weather", "search-docs", "write_file", "mcp__files__read")
+_WITHIN_S = 1200.0
+_FRESH = {"id", "created", "created_at", "completed_at", "call_id", "item_id"}
+"""Differs from answer to answer."""
+_ADDED = {"parsed", "parsed_arguments", "output_text", "_request_id"}
+"""Put in by the SDKs when they parse."""
+
+
+class Conversation(NamedTuple):
+    """What is asked, in the words of the SDK, and what the model will say turn by turn: its script."""
+
+    kind: str
+    script: str
+    route: str
+    question: str
+    asked: dict[str, Any]
+    said: list[dict[str, Any]]
+
+    def plan(self) -> dict[str, Any]:
+        """What the program of the SDK needs of it."""
+        asked = {"model": self.route, **self.asked}
+        turns = len(self.said)
+        return {
+            "kind": self.kind,
+            "script": self.script,
+            "question": self.question,
+            "turns": turns,
+            "asked": asked,
+        }
+
+
+def conversation(kind: str, route: str, number: int) -> Conversation:
+    """The conversation of this number: the same for every route."""
+    random = Random(f"{kind}/{number}")
+    script = f"{kind}-{route}-{number}"
+    said = [_turn(random) for _ in range(random.randint(1, 3))]
+    return Conversation(kind, script, route, words(random), _ASKED[kind](), said)
+
+
+def embedding(route: str, number: int) -> Conversation:
+    """One to four texts at once, or one that is not in a list."""
+    random = Random(f"embeddings/{number}")
+    given: Any = [words(random) for _ in range(random.randint(1, 4))] if number % 3 else words(random)
+    return Conversation("embeddings", f"embeddings-{number}", route, "", {"input": given}, [{"parts": []}])
+
+
+def _turn(random: Random) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = []
+    if random.random() < 0.5:
+        parts.append({"kind": "reasoning", "text": words(random)})
+    calls = random.choice((0, 0, 1, 2, 3))
+    if random.random() < 0.8 or not calls:
+        parts.append({"kind": "text", "text": words(random, 60)})
+    for _ in range(calls):
+        given = json.loads(arguments(random))
+        # TOML has no null.
+        kept = {name: value for name, value in given.items() if value is not None}
+        parts.append({"kind": "tool", "name": random.choice(TOOLS), "text": json.dumps(kept)})
+    cut = {"finish": "length"} if not calls and random.random() < 0.2 else {}
+    return {"parts": parts, **cut}
+
+
+def _schema(name: str, key: str) -> dict[str, Any]:
+    return {"name": name, "description": "A tool", key: {"type": "object", "properties": {}}}
+
+
+def _chat() -> dict[str, Any]:
+    tools = [{"type": "function", "function": _schema(name, "parameters")} for name in TOOLS]
+    return {"tools": tools, "reasoning_effort": "high"}
+
+
+def _messages() -> dict[str, Any]:
+    tools = [_schema(name, "input_schema") for name in TOOLS]
+    return {"tools": tools, "max_tokens": 20_000, "thinking": {"type": "enabled", "budget_tokens": 10_000}}
+
+
+def _responses() -> dict[str, Any]:
+    tools = [{"type": "function", "strict": False, **_schema(name, "parameters")} for name in TOOLS]
+    thoughts = {"effort": "high", "summary": "auto"}
+    return {
+        "tools": tools,
+        "reasoning": thoughts,
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }
+
+
+_ASKED = {"chat": _chat, "messages": _messages, "responses": _responses}
+
+
+def hold(
+    package: Package,
+    program: str,
+    conversations: Sequence[Conversation],
+    routes: Mapping[str, str],
+    folder: Path,
+) -> tuple[dict[str, Any], Outcome]:
+    """All conversations by one process of the SDK: what it heard in each, by script, and how the run ended.
+
+    Raises NotInstallable, RuntimeError when a server does not start.
+    """
+    work = folder / "work"
+    work.mkdir()
+    # Modules are looked for beside the file that imports them.
+    (work / "node_modules").symlink_to(installed(package) / "node_modules")
+    (work / program).write_text((PROGRAMS / program).read_text())
+    plan = {"url": GATEWAY_URL, "key": KEY, "conversations": [one.plan() for one in conversations]}
+    (work / "plan.json").write_text(json.dumps(plan))
+    scripts = [{"name": one.script, "turns": one.said} for one in conversations if one.said[0]["parts"]]
+    outcome = run_isolated(
+        [simulator(folder, [{"name": MODEL, **PRICES}], scripts=scripts), gateway(folder, routes)],
+        Command([node(), program, "plan.json", "heard.json"], python_env(folder), work),
+        folder=folder,
+        timeout_s=_WITHIN_S,
+        pages=[INVOICE],
+    )
+    assert (outcome.code, outcome.interfaces) == (0, ["lo"]), outcome.err
+    return json.loads((work / "heard.json").read_text()), outcome
+
+
+def lasting(value: Any) -> Any:
+    """An answer without what is fresh in each, what the SDK adds, and absent or empty values.
+
+    Of fresh seals only that they are there; of arguments what they say, for some dialects have no text of them.
+    """
+    if isinstance(value, dict):
+        return {
+            name: _lasting_field(name, inner)
+            for name, inner in value.items()
+            if inner is not None and inner != "" and name not in _FRESH | _ADDED
+        }
+    return [lasting(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _lasting_field(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        if name == "arguments":
+            return json.loads(value)
+        # That a seal is unharmed shows in the next turn: the provider refuses what it did not make.
+        if name in {"encrypted_content", "data"} or (name == "signature" and value.startswith("tidegate:")):
+            return "sealed"
+    return lasting(value)
+
+
+def check_turn(one: Conversation, said: Mapping[str, Any], turn: Mapping[str, Any]) -> None:
+    """The stream came to the whole answer, and that is what the model said."""
+    assert lasting(turn["streamed"]) == lasting(turn["whole"])
+    if one.kind == "responses":
+        check_items(turn)
+    whole = heard(KINDS[one.kind], _present(turn["whole"]))
+    # Chat completions have no words to ask for a summary: what is thought comes sealed.
+    hidden = one.kind == "chat" and one.route == "to-openai-responses"
+    assert (whole.text, whole.thinking) == (
+        _joined(said, "text"),
+        "" if hidden else _joined(said, "reasoning"),
+    )
+    calls = [(part["name"], json.loads(part["text"])) for part in said["parts"] if part.get("kind") == "tool"]
+    assert [(name, given) for _, name, given in whole.calls] == calls
+    assert len({call for call, _, _ in whole.calls}) == len(calls)
+
+
+def check_items(turn: Mapping[str, Any]) -> None:
+    """The deltas came to the items, the items to the final response."""
+    assert lasting(turn["streamed"]["output"]) == lasting(turn["items"])
+    for place, item in enumerate(turn["items"]):
+        if item["type"] == "function_call":
+            full = item["arguments"]
+        else:
+            full = "".join(part["text"] for part in item.get("content") or item["summary"])
+        assert turn["added"].get(str(place), "") == full
+
+
+def _present(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _present(inner) for name, inner in value.items() if inner is not None}
+    return [_present(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _joined(said: Mapping[str, Any], kind: str) -> str:
+    return "".join(part["text"] for part in said["parts"] if part["kind"] == kind)
