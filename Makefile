@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-nightly test-agents check bench bench-forecast lock clean
+.PHONY: demo test test-nightly test-agents fuzz check bench bench-forecast lock clean
 
 demo: $(READY)
 	$(BIN)/tidegate demo
@@ -16,6 +16,11 @@ test-nightly: $(READY)
 
 test-agents: $(READY)
 	$(BIN)/python tests/suites.py agents
+
+# Seconds for each parser; at night it is one minute.
+fuzz: export TIDEGATE_FUZZ_S ?= 600
+fuzz: $(READY)
+	$(BIN)/python tests/suites.py fuzz
 
 check: $(READY)
 	$(BIN)/python tests/suites.py check

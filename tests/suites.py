@@ -1,4 +1,4 @@
-"""Runs the suites, those of one process two at a time, and prints what each took: `python tests/suites.py test|nightly|agents|check|bench`."""
+"""Runs the suites, those of one process two at a time, and prints what each took: `python tests/suites.py test|nightly|agents|check|bench|fuzz`."""
 
 from __future__ import annotations
 
@@ -67,14 +67,16 @@ NIGHTLY = [
         [*PYTEST, "-o", "faulthandler_timeout=3600", "-m", "nightly", f"tests/{place}"],
         alone=True,
     )
-    for place in ("unit", "contract", "simulation", "kafka", "e2e", "crash", "bench", "agents")
+    for place in ("unit", "contract", "simulation", "kafka", "e2e", "crash", "bench", "agents", "fuzz")
 ]
 AGENTS = [Suite("agents", [*PYTEST, "tests/agents"], alone=True)]
+FUZZ = [suite for suite in NIGHTLY if suite.name == "nightly fuzz"]
+"""The same as at night; `make fuzz` gives every parser more time."""
 BENCH = [
     Suite(path.stem, [sys.executable, str(path)], alone=True)
     for path in sorted((ROOT / "tests" / "bench").glob("bench_*.py"))
 ]
-PLANS = {"check": CHECK, "test": TEST, "nightly": NIGHTLY, "agents": AGENTS, "bench": BENCH}
+PLANS = {"check": CHECK, "test": TEST, "nightly": NIGHTLY, "agents": AGENTS, "bench": BENCH, "fuzz": FUZZ}
 
 
 class Row(NamedTuple):

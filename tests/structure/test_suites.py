@@ -124,7 +124,7 @@ def test_every_place_that_a_plan_names_holds_tests() -> None:
 def test_every_folder_of_tests_is_in_the_plan_that_ci_runs() -> None:
     named = {word for suite in TEST for word in suite.command if word.startswith("tests/")}
     folders = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if any(path.rglob("test_*.py"))}
-    assert folders - named == {"tests/agents", "tests/bench"}
+    assert folders - named == {"tests/agents", "tests/bench", "tests/fuzz"}
     assert set(CHECK_NAMES) <= {suite.name for suite in TEST}
     marked = {
         path.relative_to(ROOT / "tests").parts[0]
@@ -143,6 +143,7 @@ def test_the_makefile_and_ci_run_these_plans() -> None:
         ("agents", "test-agents"),
         ("check", "check"),
         ("bench", "bench"),
+        ("fuzz", "fuzz"),
     ):
         assert f"{target}: $(READY)\n\t$(BIN)/python tests/suites.py {plan}\n" in makefile
     ci = (ROOT / ".ci" / "run").read_text().splitlines()

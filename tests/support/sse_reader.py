@@ -1,5 +1,7 @@
 """A whole parser of server-sent events over the gateway's cutter: what a client would be given."""
 
+import re
+
 import msgspec
 
 from tidegate.gateway.sse import BOM, MAX_EVENT_BYTES, UnitCutter, parse_unit, split_units
@@ -42,3 +44,28 @@ class SseReader:
             field, _, value = line.partition(b":")
             if field == b"id" and b"\0" not in value:
                 self._last_id = value.removeprefix(b" ")
+
+
+def reference(stream: bytes) -> list[Event]:
+    """The standard, word for word, on the whole stream."""
+    text = stream.removeprefix(BOM)
+    *lines, _ = re.split(rb"\r\n|\n|\r", text)
+    events: list[Event] = []
+    name, parts, last_id = b"", [], b""
+    for line in lines:
+        if not line:
+            if parts:
+                events.append(Event(name.decode("utf-8", "replace") or "message", b"\n".join(parts), last_id))
+            name, parts = b"", []
+            continue
+        if line.startswith(b":"):
+            continue
+        field, _, value = line.partition(b":")
+        value = value[1:] if value.startswith(b" ") else value
+        if field == b"data":
+            parts.append(value)
+        elif field == b"event":
+            name = value
+        elif field == b"id" and b"\0" not in value:
+            last_id = value
+    return events

@@ -1,12 +1,10 @@
 """Server-sent events: the same events for every cut and every kind of line end."""
 
-import re
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.sse_reader import Event, SseReader
+from support.sse_reader import Event, SseReader, reference
 from tidegate.gateway.sse import BOM, SseOverflow, UnitCutter, parse_unit, split_units
 
 FAIR = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,31 +16,6 @@ ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 STREAMS = st.tuples(st.booleans(), st.lists(st.tuples(LINES, ENDS), max_size=20)).map(
     lambda parts: (BOM if parts[0] else b"") + b"".join(line + end for line, end in parts[1])
 )
-
-
-def reference(stream: bytes) -> list[Event]:
-    """The standard, word for word, on the whole stream."""
-    text = stream.removeprefix(BOM)
-    *lines, _ = re.split(rb"\r\n|\n|\r", text)
-    events: list[Event] = []
-    name, parts, last_id = b"", [], b""
-    for line in lines:
-        if not line:
-            if parts:
-                events.append(Event(name.decode() or "message", b"\n".join(parts), last_id))
-            name, parts = b"", []
-            continue
-        if line.startswith(b":"):
-            continue
-        field, _, value = line.partition(b":")
-        value = value[1:] if value.startswith(b" ") else value
-        if field == b"data":
-            parts.append(value)
-        elif field == b"event":
-            name = value
-        elif field == b"id" and b"\0" not in value:
-            last_id = value
-    return events
 
 
 def parsed(pieces: list[bytes]) -> list[Event]:

@@ -1,0 +1,220 @@
+"""What each parser promises for any bytes: one function a parser, which ends, or raises where a promise is broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import product
+from typing import Any, Literal
+
+import httptools
+import msgspec
+import orjson
+
+from support.dialect_answers import WIRES
+from support.dialect_calls import CONTEXT
+from support.sse_reader import Event, SseReader, reference
+from tidegate.gateway.dialects import translate
+from tidegate.gateway.dialects.faults import AnswerMalformed, RequestRefused
+from tidegate.gateway.dialects.quirks import PLAIN, Quirks
+from tidegate.gateway.dialects.stream import TranslatedPhases
+from tidegate.gateway.phases import StreamPhases
+from tidegate.gateway.refusals import Refusal
+from tidegate.gateway.request_head import Fields, read_head
+from tidegate.gateway.server_limits import ServerLimits
+from tidegate.gateway.splice import SpliceRefused, around_model, around_parsed_model
+from tidegate.gateway.sse import UnitCutter, split_units
+
+PAIRS = list(product(WIRES, WIRES))
+"""Client and upstream; the first byte of an input chooses one."""
+QUIRKS = (PLAIN, Quirks(thinking="budget", no_strict_tools=True, no_developer_role=True, no_sampling=True))
+LIMITS = ServerLimits()
+ENOUGH_READS = 512
+
+
+def reads(data: bytes, step: int) -> Iterator[bytes]:
+    """The same bytes in pieces of one size; 0 is at once."""
+    size = max(step or len(data), len(data) // ENOUGH_READS, 1)
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+def sse(data: bytes) -> None:
+    """First byte: size of the reads. The events are those of the standard, and no byte is lost or made."""
+    size, stream = data[:1], data[1:]
+    cutter, reader = UnitCutter(), SseReader()
+    released = b""
+    events: list[Event] = []
+    for piece in reads(stream, size[0] if size else 0):
+        block = cutter.take(piece)
+        assert b"".join(split_units(block)) == block
+        released += block
+        events += reader.feed(piece)
+    assert released + cutter.rest() == stream
+    assert events == reference(stream)
+
+
+def _outcome(phases: StreamPhases | TranslatedPhases, pieces: Iterator[bytes]) -> Any:
+    """All that a stream came to, however it was read."""
+    out = b""
+    ends: list[Any] = []
+    for piece in pieces:
+        step = phases.feed(piece)
+        out += step.forward
+        assert not step.forward or step.committed or step.finished
+        ends += [(step.terminal, step.error, step.fault)] if step.finished and not ends else []
+    step = phases.end()
+    out += step.forward
+    ends = ends or [(step.terminal, step.error, step.fault)]
+    assert sum(part is not None for part in ends[0]) <= 1, "one end at most"
+    return out, ends, phases.committed, phases.tokens, phases.model, phases.content_events
+
+
+def phases(data: bytes) -> None:
+    """First byte: dialect and whether usage was asked for; second: size of the reads."""
+    head, stream = data[:2], data[2:]
+    if len(head) < 2:
+        return
+    dialect, wants_usage = WIRES[head[0] % 3], bool(head[0] & 128)
+    made = [
+        _outcome(StreamPhases(dialect, client_wants_usage=wants_usage), reads(stream, size))
+        for size in (0, head[1])
+    ]
+    assert made[0] == made[1]
+
+
+def decoders(data: bytes) -> None:
+    """First byte: client and upstream; second: size of the reads."""
+    head, stream = data[:2], data[2:]
+    if len(head) < 2:
+        return
+    client, upstream = PAIRS[head[0] % 9]
+    made = [
+        _outcome(TranslatedPhases(upstream, client, CONTEXT), reads(stream, size)) for size in (0, head[1])
+    ]
+    assert made[0] == made[1]
+    text = made[0][0]
+    assert not text or text.endswith(b"\n\n")
+
+
+def answers(data: bytes) -> None:
+    """First byte: client and upstream. A whole answer is read, or refused as malformed."""
+    if data:
+        client, upstream = PAIRS[data[0] % 9]
+        with suppress(AnswerMalformed):
+            made = translate.answer(client, upstream, data[1:], CONTEXT)
+            assert client == upstream or isinstance(orjson.loads(made), dict)
+
+
+def requests(data: bytes) -> None:
+    """First byte: client, upstream and quirks. A request is read, or refused with the field's name."""
+    try:
+        body = orjson.loads(data[1:])
+    except orjson.JSONDecodeError:
+        return
+    if not isinstance(body, dict):
+        return
+    client, upstream = PAIRS[data[0] % 9]
+    before = orjson.dumps(body)
+    with suppress(RequestRefused):
+        made = translate.request(
+            client,
+            upstream,
+            body,
+            model="real",
+            quirks=QUIRKS[data[0] >= 128],
+            turns=translate.Turns("a", ("b", None)),
+        )
+        assert orjson.loads(made.body)["model"] == "real"
+    assert orjson.dumps(body) == before, "the client's body is used for other targets, too"
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)  # a text, so that a NaN is equal to itself
+
+
+class _HasModel(msgspec.Struct):
+    model: str
+
+
+_HAS_MODEL = msgspec.json.Decoder(_HasModel)
+
+
+def splice(data: bytes) -> None:
+    """First byte: whether usage is asked for. Only what was to be changed is changed, or the body is refused."""
+    body, include_usage = data[1:], bool(data[:1] > b"\x7f")
+    try:
+        body.decode()
+        _HAS_MODEL.decode(body)
+        edits: list[Callable[..., tuple[bytes, bytes]]] = [around_model, around_parsed_model]
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+        edits = [around_model]
+    made: set[tuple[bytes, bytes] | None] = set()
+    for edit in edits:
+        try:
+            made.add(edit(body, include_usage=include_usage))
+        except SpliceRefused:
+            made.add(None)
+    for parts in made - {None}:
+        assert parts is not None
+        try:
+            before, after = json.loads(body), json.loads(b'"real"'.join(parts))
+        except (ValueError, RecursionError):
+            continue  # not text, or too deep: nobody reads it
+        before["model"] = "real"
+        if include_usage:
+            before["stream_options"] = (before.get("stream_options") or {}) | {"include_usage": True}
+        assert _plain(after) == _plain(before)
+    assert len(made) == 1, "both ways make the same edit"
+
+
+class _Head:
+    """What the HTTP parser tells of one request's head."""
+
+    def __init__(self) -> None:
+        self.url = b""
+        self.fields: Fields = []
+        self.is_whole = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.fields.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self.is_whole = True
+
+
+def request_head(data: bytes) -> None:
+    """A head that passes has one meaning: one host, one framing, a path that no other reader reads differently."""
+    head = _Head()
+    parser = httptools.HttpRequestParser(head)
+    with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):
+        parser.feed_data(data)
+    if not head.is_whole:
+        return
+    found = read_head(parser.get_method(), parser.get_http_version(), head.url, head.fields, LIMITS)
+    if isinstance(found, Refusal):
+        return
+    names = [name for name, _ in head.fields]
+    assert names.count(b"host") == 1
+    assert names.count(b"content-length") + names.count(b"transfer-encoding") <= 1
+    assert 0 <= found.content_length <= LIMITS.max_body_bytes
+    assert found.path.isprintable()
+    assert found.raw_path[:1] in {b"/", b"*"}
+    assert not {b"\r", b"\n", b"\0"} & {bytes([each]) for _, value in found.fields for each in value}
+    assert all(b"_" not in name or name == b"session_id" for name, _ in found.fields)
+
+
+Kind = Literal["stream", "json", "text"]
+TARGETS: dict[str, tuple[Callable[[bytes], None], Kind, int]] = {
+    "sse": (sse, "text", 1),
+    "phases": (phases, "stream", 2),
+    "decoders": (decoders, "stream", 2),
+    "answers": (answers, "json", 1),
+    "requests": (requests, "json", 1),
+    "splice": (splice, "json", 1),
+    "request_head": (request_head, "text", 0),
+}
+"""Name → promise, what its input looks like, and how many bytes in front of that choose."""
