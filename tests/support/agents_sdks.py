@@ -13,7 +13,7 @@ from support.agents_install import Package, installed, node
 from support.agents_isolation import Command, Outcome, run_isolated
 from support.agents_runs import INVOICE, MODEL, PRICES, python_env, simulator
 from support.dialect_answers import CHAT, MESSAGES, RESPONSES
-from support.dialect_corpus import arguments, words
+from support.dialect_corpus import PNG, arguments, words
 from support.dialect_sdks import heard
 from support.rig import KEY
 
@@ -34,7 +34,7 @@ class Conversation(NamedTuple):
     kind: str
     script: str
     route: str
-    question: str
+    question: Any
     asked: dict[str, Any]
     said: list[dict[str, Any]]
 
@@ -56,7 +56,7 @@ def conversation(kind: str, route: str, number: int) -> Conversation:
     random = Random(f"{kind}/{number}")
     script = f"{kind}-{route}-{number}"
     said = [_turn(random) for _ in range(random.randint(1, 3))]
-    return Conversation(kind, script, route, words(random), _ASKED[kind](), said)
+    return Conversation(kind, script, route, _question(random, kind), _ASKED[kind](), said)
 
 
 def embedding(route: str, number: int) -> Conversation:
@@ -66,10 +66,27 @@ def embedding(route: str, number: int) -> Conversation:
     return Conversation("embeddings", f"embeddings-{number}", route, "", {"input": given}, [{"parts": []}])
 
 
+def _question(random: Random, kind: str) -> Any:
+    """Words, with a picture sometimes."""
+    text = words(random)
+    if random.random() < 0.7:
+        return text
+    url = f"data:image/png;base64,{PNG}"
+    if kind == "chat":
+        return [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}]
+    if kind == "messages":
+        source = {"type": "base64", "media_type": "image/png", "data": PNG}
+        return [{"type": "image", "source": source}, {"type": "text", "text": text}]
+    picture = {"type": "input_image", "image_url": url, "detail": "auto"}
+    return [{"type": "input_text", "text": text}, picture]
+
+
 def _turn(random: Random) -> dict[str, Any]:
     parts: list[dict[str, Any]] = []
     if random.random() < 0.5:
         parts.append({"kind": "reasoning", "text": words(random)})
+    if random.random() < 0.1:
+        parts.append({"kind": "redacted", "text": words(random)})
     calls = random.choice((0, 0, 1, 2, 3))
     if random.random() < 0.8 or not calls:
         parts.append({"kind": "text", "text": words(random, 60)})

@@ -14,15 +14,21 @@ async function chat({ script, question, turns, asked }) {
     const whole = await client.chat.completions.create({ ...asked, messages }, options);
     const stream = client.chat.completions.stream(
       { ...asked, messages, stream_options: { include_usage: true } }, options);
-    // Not a field of OpenAI's: the SDK keeps the last piece of it only.
+    // Not fields of OpenAI's: the SDK keeps the last piece of them only.
     let thoughts = "";
-    stream.on("chunk", (chunk) => (thoughts += chunk.choices[0]?.delta.reasoning_content ?? ""));
+    const details = [];
+    stream.on("chunk", ({ choices: [choice] }) => {
+      thoughts += choice?.delta.reasoning_content ?? "";
+      details.push(...(choice?.delta.reasoning_details ?? []));
+    });
     const streamed = structuredClone(await stream.finalChatCompletion());
     const message = streamed.choices[0].message;
     if (thoughts) message.reasoning_content = thoughts;
+    if (details.length) message.reasoning_details = details;
     heard.push({ whole, streamed });
-    const { role, content, tool_calls: calls, reasoning_details: seals } = message;
-    messages.push({ role, content, ...(calls?.length && { tool_calls: calls }), ...(seals && { reasoning_details: seals }) });
+    const { role, content, tool_calls: calls } = message;
+    const sealed = details.length ? { reasoning_details: details } : {};
+    messages.push({ role, content, ...(calls?.length && { tool_calls: calls }), ...sealed });
     for (const call of calls ?? []) {
       messages.push({ role: "tool", tool_call_id: call.id, content: `Result of ${call.function.name}` });
     }
