@@ -14,11 +14,12 @@ import anthropic
 import httpx
 import openai
 import pytest
+from anthropic import AsyncAnthropic
 
 from support.dialect_rig import CHATS, billed
 from support.report_rig import PAIRS, ask, bodies, cached, lines, report_rig, thinking, with_bills
-from support.rig import KEY, PATIENCE_S, Rig
-from tidegate.events.money import Tokens, cost_nanousd
+from support.report_traces import PATHS, input_of, leave, produced, seals, unmarked
+from support.rig import KEY, PATIENCE_S, PRICES, Rig, provider, running_rig
 from tidegate.simulator.faults import parse
 from tidegate.simulator.server import RunningSimulator
 from tidegate.simulator.shape_catalogue import USAGE_PLACES
@@ -57,12 +58,6 @@ SDK_LOST = {("anthropic", "bom"), ("anthropic", "usage_at;where=start")}
 """What the dialect's own SDK cannot read even from the provider itself."""
 DRIPPED = tuple(zip(CHATS, (*CHATS[1:], CHATS[0]), strict=True))
 """Pairs whose streams also come one byte at a time: each dialect once on either side."""
-PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages", "openai-responses": "/v1/responses"}
-CONTENT = {
-    "openai": b'"content":"',
-    "anthropic": b"content_block_delta",
-    "openai-responses": b"response.output_text.delta",
-}
 
 
 def steering(shape: str) -> dict[str, str]:
@@ -167,50 +162,12 @@ async def test_a_usage_of_zero_is_what_was_said_and_costs_nothing(tmp_path: Path
         assert rig.ledger() == billed(simulator) == 0
 
 
-async def leave(
-    rig: Rig, client: str, upstream: str, events: int, *, stream: bool = True, words: str = QUESTION
-) -> None:
-    """Ask, and be gone after so many pieces of content; 0 is as soon as anything came."""
-    asked: dict[str, Any] = {"model": f"to-{upstream}", "stream": stream}
-    asked |= (
-        {"input": words}
-        if client == "openai-responses"
-        else {"messages": [{"role": "user", "content": words}]}
-    )
-    asked |= {"max_tokens": 500} if client == "anthropic" else {}
-    headers = {"authorization": f"Bearer {KEY}", "x-sim-output-tokens": "400"}
-    async with (
-        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as http,
-        http.stream("POST", rig.url + PATHS[client], json=asked, headers=headers) as answer,
-    ):
-        seen = b""
-        async for data in answer.aiter_raw():
-            seen += data
-            if seen.count(CONTENT[client]) >= events:
-                return
-
-
-def produced(end: Any) -> float:
-    """Output tokens that a settlement was priced with."""
-    known = end.tokens.input_uncached is not None
-    tokens = end.tokens if known else Tokens(input_uncached=end.input_estimate)
-    rest = end.cost_nanousd - cost_nanousd(Tokens(**{**_classes(tokens), "output": 0}), end.price)
-    return rest * 1_000_000 / end.price.output
-
-
-def _classes(tokens: Tokens) -> dict[str, Any]:
-    return {
-        name: getattr(tokens, name)
-        for name in ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h")
-    }
-
-
-async def leaving(folder: Path, places: list[int], together: int) -> None:
-    pace = {"ttft_ms": 1, "tokens_per_s": 100}
+async def leaving(folder: Path, places: list[int], tokens_per_s: int, together: int = 18) -> None:
+    pace = {"ttft_ms": 1, "tokens_per_s": tokens_per_s}
     async with report_rig(folder, latency=pace) as (rig, simulator):
         todo = [(*pair, place) for place in places for pair in PAIRS]
         for at in range(0, len(todo), together):
-            await asyncio.gather(*(leave(rig, *each) for each in todo[at : at + together]))
+            await asyncio.gather(*(leave(rig, *each, words=QUESTION) for each in todo[at : at + together]))
         await rig.wait_event("RequestFinished", len(todo))
         ends = rig.data("UsageSettled")
         started = [data.attempt for data in rig.data("AttemptStarted")]
@@ -239,12 +196,12 @@ LAG_TOKENS = 12
 async def test_whoever_leaves_a_stream_is_settled_once_near_the_truth_and_exactly_with_the_bill(
     tmp_path: Path,
 ) -> None:
-    await leaving(tmp_path, [0, 1, 3, 8], together=18)
+    await leaving(tmp_path, [0, 1, 3, 8], tokens_per_s=40)
 
 
 @pytest.mark.nightly
 async def test_leaving_at_every_piece_of_an_answer_is_always_settled(tmp_path: Path) -> None:
-    await leaving(tmp_path, list(range(112)), together=18)
+    await leaving(tmp_path, list(range(112)), tokens_per_s=100)
 
 
 @pytest.mark.parametrize("upstream", CHATS)
@@ -252,7 +209,7 @@ async def test_whoever_leaves_a_whole_answer_owes_no_less_than_is_billed_and_exa
     tmp_path: Path, upstream: str
 ) -> None:
     async with report_rig(tmp_path, latency={"ttft_ms": 5_000, "tokens_per_s": 0}) as (rig, simulator):
-        asking = asyncio.ensure_future(leave(rig, upstream, upstream, 1, stream=False))
+        asking = asyncio.ensure_future(leave(rig, upstream, upstream, 1, stream=False, words=QUESTION))
         async with asyncio.timeout(PATIENCE_S):
             while not lines(simulator):
                 await asyncio.sleep(0.005)
@@ -372,17 +329,6 @@ SEALED: dict[str, Any] = {
         }
     ],
 }
-SEAL_NAMES = ("signature", "data", "encrypted_content")
-
-
-def seals(value: Any) -> list[str]:
-    """Every opaque text in a body, in order."""
-    if isinstance(value, list):
-        return [seal for item in value for seal in seals(item)]
-    if not isinstance(value, dict):
-        return []
-    own = [value[name] for name in SEAL_NAMES if isinstance(value.get(name), str) and len(value[name]) > 40]
-    return own + [seal for item in value.values() for seal in seals(item)]
 
 
 @pytest.mark.parametrize(("client", "upstream"), [pair for pair in PAIRS if pair[1] != "openai"])
@@ -409,6 +355,37 @@ async def test_sealed_thoughts_come_back_to_their_provider_to_the_last_byte(
                 await ask(rig, client, upstream, forged)
 
 
+async def test_a_conversation_that_changes_its_provider_leaves_the_seals_behind_and_says_so(
+    tmp_path: Path,
+) -> None:
+    """Each provider refuses thoughts that it has not signed: a turn that is answered shows that none was sent."""
+    sealed = {"scripts": SEALED["scripts"], "models": [{"name": "m", **PRICES, "script": "talk"}]}
+    providers = [
+        provider("one", faults=[{"kind": "503", "every_n": 2}], **sealed),
+        provider("two", keep_requests=9, **sealed),
+    ]
+    async with (
+        running_rig(tmp_path, providers) as rig,
+        AsyncAnthropic(base_url=rig.url, api_key=KEY, max_retries=0) as sdk,
+    ):
+        turns: Any = [{"role": "user", "content": "begin"}]
+        told: list[tuple[str | None, str | None]] = []
+        for turn in range(2):
+            got = await sdk.messages.with_raw_response.create(model="messages", max_tokens=99, messages=turns)
+            told.append((got.headers.get("x-tidegate-target"), got.headers.get("x-tidegate-warnings")))
+            answer: Any = await got.parse()
+            assert [block.type for block in answer.content] == ["thinking", "redacted_thinking", "text"]
+            assert answer.content[-1].text == f"word {turn}"
+            content = [block.model_dump(exclude_none=True) for block in answer.content]
+            turns += [{"role": "assistant", "content": content}, {"role": "user", "content": "go on"}]
+        assert told == [("one-anthropic", None), ("two-anthropic", "left out: thinking")]
+        (request,) = rig.simulator.engines["two"].log.requests
+        assert "word 0" in request["body"]
+        assert seals(json.loads(request["body"])) == []
+        await rig.wait_event("RequestFinished", 2)
+        assert rig.ledger() == rig.invoice() > 0
+
+
 async def test_two_equal_calls_are_sent_as_the_same_bytes_and_the_second_is_read_from_the_cache(
     tmp_path: Path,
 ) -> None:
@@ -426,24 +403,10 @@ async def test_two_equal_calls_are_sent_as_the_same_bytes_and_the_second_is_read
             assert unmarked(after[: len(before)]) == unmarked(before), (client, upstream)
             fresh, again, grown = lines(simulator)[-3:]
             assert fresh.tokens.cache_read == 0
-            assert again.tokens.cache_read > 0.8 * _input(fresh)
+            assert again.tokens.cache_read > 0.8 * input_of(fresh)
             assert grown.tokens.cache_read >= again.tokens.cache_read
         await rig.wait_event("RequestFinished", len(lines(simulator)))
         assert rig.ledger() == billed(simulator) > 0
-
-
-def _input(line: Any) -> int:
-    tokens = line.tokens
-    return int(tokens.input_uncached + tokens.cache_read + tokens.cache_write_5m + tokens.cache_write_1h)
-
-
-def unmarked(value: Any) -> Any:
-    """Without the cache marks: a mark moves on with the conversation, and is no part of the prefix."""
-    if isinstance(value, list):
-        return [unmarked(item) for item in value]
-    if isinstance(value, dict):
-        return {name: unmarked(item) for name, item in value.items() if name != "cache_control"}
-    return value
 
 
 @pytest.mark.parametrize("upstream", ["anthropic", "openai"])
@@ -513,8 +476,11 @@ REPORTS: dict[int, Report] = {
         (test_what_a_provider_writes_is_passed_on_while_it_still_writes,),
     ),
     22: Report(
-        "opaque thoughts keep every byte",
-        (test_sealed_thoughts_come_back_to_their_provider_to_the_last_byte,),
+        "opaque thoughts keep every byte, and go to nobody else",
+        (
+            test_sealed_thoughts_come_back_to_their_provider_to_the_last_byte,
+            test_a_conversation_that_changes_its_provider_leaves_the_seals_behind_and_says_so,
+        ),
     ),
     24: Report(
         "translation keeps the prefix, and the marks in it",
