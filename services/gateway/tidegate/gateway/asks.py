@@ -111,7 +111,7 @@ class TurnsBody(msgspec.Struct, gc=False):
     def refuse(self) -> None:
         """See Body."""
         check_limit(self.max_output_tokens)
-        if memoryview(self.messages)[:1] != b"[":
+        if memoryview(self.messages)[:1].tobytes() != b"[":
             raise GatewayError("body_invalid", "Request body: `messages` must be an array.")
 
 
