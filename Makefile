@@ -1,11 +1,13 @@
 # Needs Python 3.11 and make; everything else comes hash-checked into .venv.
 PYTHON ?= python3.11
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+RUNS := .venv/.runs
 READY := .venv/.ready
 
 .PHONY: demo test test-nightly test-agents fuzz check bench bench-forecast lock clean
 
-demo: $(READY)
+demo: $(RUNS)
 	$(BIN)/tidegate demo
 
 test: $(READY)
@@ -31,19 +33,25 @@ bench: $(READY)
 bench-forecast: $(READY)
 	$(BIN)/python tests/bench/forecast/run.py $(FORECAST)
 
-$(READY): requirements.lock pyproject.toml
+# What it takes to run Tidegate and its demo. What tests and checks need comes on top, at the same versions.
+$(RUNS): requirements-demo.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or run make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(INSTALL) --require-hashes -r requirements-demo.lock
+	$(INSTALL) --no-build-isolation --editable .
+	@touch $(RUNS)
+
+$(READY): $(RUNS) requirements.lock
+	$(INSTALL) --require-hashes -r requirements.lock
 	@touch $(READY)
 
-# Developers only: resolve again. Names and hashes, no addresses. The two small locks are for the image and
+# Developers only: resolve again. Names and hashes, no addresses. The small locks, for the demo and the image,
 # take their versions from the large one.
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --no-annotate --no-header
 lock:
 	$(COMPILE) pyproject.toml --all-extras --group dev --group build --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra kafka --extra demo --group build --constraint requirements.lock --output-file requirements-demo.lock
 	$(COMPILE) pyproject.toml --extra kafka --constraint requirements.lock --output-file requirements-runtime.lock
 	$(COMPILE) --group build --constraint requirements.lock --output-file requirements-build.lock
 

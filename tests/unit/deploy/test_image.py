@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import tomllib
 
+import pytest
+
 from support.manifests import FOLDER, ROOT
 
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", re.MULTILINE)
@@ -27,6 +29,10 @@ def blocks(name: str) -> dict[str, str]:
         for entry in re.split(r"\n(?=[a-z0-9])", text)
         if PIN.match(entry)
     }
+
+
+def names(*requirements: list[str]) -> set[str]:
+    return {re.split(r"[\[<>=! ;]", each)[0] for several in requirements for each in several}
 
 
 def test_the_last_stage_runs_as_a_numbered_user_and_starts_without_a_shell() -> None:
@@ -64,9 +70,9 @@ def test_what_is_copied_exists_and_passes_the_ignore_file() -> None:
     assert all((ROOT / source).exists() for source in copied)
 
 
-def test_the_image_installs_the_versions_and_hashes_that_ci_tested() -> None:
+def test_image_and_demo_install_the_versions_and_hashes_that_ci_tested() -> None:
     tested = blocks("requirements.lock")
-    for name in ("requirements-runtime.lock", "requirements-build.lock"):
+    for name in ("requirements-runtime.lock", "requirements-build.lock", "requirements-demo.lock"):
         lock = (ROOT / name).read_text()
         assert "://" not in lock
         pinned = blocks(name)
@@ -75,11 +81,19 @@ def test_the_image_installs_the_versions_and_hashes_that_ci_tested() -> None:
             assert tested[requirement] == hashes, f"{name}: {requirement} is not as in requirements.lock"
 
 
-def test_the_runtime_lock_has_every_dependency_and_no_development_tool() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    declared = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["kafka"]
-    names = {re.split(r"[\[<>=! ;]", requirement)[0] for requirement in declared}
-    pinned = {match[0] for match in PIN.findall((ROOT / "requirements-runtime.lock").read_text())}
-    assert names <= pinned
-    tools = {re.split(r"[\[<>=! ;]", requirement)[0] for requirement in project["dependency-groups"]["dev"]}
-    assert not tools & pinned
+@pytest.mark.parametrize(
+    ("lock", "extras", "groups"), [("runtime", ["kafka"], []), ("demo", ["kafka", "demo"], ["build"])]
+)
+def test_a_small_lock_has_every_dependency_and_no_development_tool(
+    lock: str, extras: list[str], groups: list[str]
+) -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, tools = declared["project"], declared["dependency-groups"]
+    wanted = names(
+        project["dependencies"],
+        *(project["optional-dependencies"][extra] for extra in extras),
+        *(tools[group] for group in groups),
+    )
+    pinned = {match[0] for match in PIN.findall((ROOT / f"requirements-{lock}.lock").read_text())}
+    assert wanted <= pinned
+    assert not names(tools["dev"]) & pinned
