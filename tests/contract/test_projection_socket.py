@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from support.forecast_history import Told
 from support.history import TENANTS, History
 from support.read_model import LIMITS, PACE, Heard, folded, memory_log
 from tidegate.analytics.catalog import catalog, named
@@ -60,7 +61,7 @@ def ends(log: MemoryEventLog) -> dict[TopicPartition, int]:
 
 
 async def test_every_named_query_and_every_report_runs_on_the_views(tmp_path: Path) -> None:
-    history = History().day(80)
+    history = Told(History().day(80)).periods(4).history
     log = await memory_log(history.outgoing())
     request = next(e.draft.request for e in history.events if e.draft.type == "DecisionMade")
     async with projecting(log, tmp_path) as (source, _):

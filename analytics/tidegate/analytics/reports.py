@@ -32,6 +32,7 @@ REPORTS: dict[str, tuple[str, ...]] = {
     "drift": ("drift_by_target", "drift_by_route", "drift_largest"),
     "failures": ("failures", "refusals", "reasons"),
     "quota": ("windows",),
+    "forecast": ("forecast_scores", "forecast_reliability", "forecast_windows", "forecast_path"),
     "settlements": ("unsettled", "unreported"),
     "request": ("request", "attempts", "decision", "candidates"),
     "requests": ("tenant_requests",),

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from tidegate.estimator.columns import FloatArray
 from tidegate.estimator.publish import publish
@@ -22,10 +23,12 @@ LIMIT = 17_000
 
 
 class Run(NamedTuple):
-    """What was published in each asked window of each pool, and when its quota was really gone (0: it was not)."""
+    """What was published in each asked window of each pool, when its quota was really gone (0: it was not), and what
+    was still used of it."""
 
     beliefs: list[WindowBelief]
     gone_ns: list[int]
+    rest: list[float]
 
 
 def _use(seed: int) -> FloatArray:
@@ -49,7 +52,7 @@ def _run() -> Run:
         [state.window_of(state.pool(n, 0), WindowId("5h"), WINDOW_NS, first_request=False) for n in names]
     )
     use = np.stack([_use(seed) for seed in range(POOLS)])
-    found = Run([], [])
+    found = Run([], [], [])
     for bin_ in range(use.shape[1]):
         at_ns, begin = START_NS + bin_ * BIN_NS, bin_ - bin_ % 30
         if bin_ - begin == ASK_AT and bin_ >= TAUGHT * 30:
@@ -57,6 +60,7 @@ def _run() -> Run:
             for k, name in enumerate(names):
                 found.beliefs.append(beliefs[name].windows[0])
                 over = np.flatnonzero(use[k, begin : begin + 30].cumsum() >= LIMIT)
+                found.rest.append(float(use[k, bin_ : begin + 30].sum()))
                 found.gone_ns.append(START_NS + (begin + int(over[0])) * BIN_NS if over.size else 0)
         busy = np.flatnonzero(use[:, bin_])
         units, zero = use[busy, bin_].astype(np.int64), np.zeros(busy.size, dtype=np.int64)
@@ -89,6 +93,14 @@ def test_four_of_five_exhaustions_come_within_the_published_fan() -> None:
     assert 0.65 <= np.mean(inside) <= 0.97
     middle = [b.exhausts_p50_ns for b in RUN.beliefs if b.exhausts_p50_ns is not None]
     assert len(middle) > len(inside)
+
+
+def test_the_published_points_of_the_use_to_come_hold_what_comes() -> None:
+    points, rest = np.array([belief.remaining_quantiles for belief in RUN.beliefs]), np.array(RUN.rest)
+    assert np.all(np.diff(points, axis=1) >= 0)
+    assert np.mean((points[:, 1] <= rest) & (rest <= points[:, 3])) == pytest.approx(0.8, abs=0.07)
+    assert np.mean((points[:, 0] <= rest) & (rest <= points[:, 4])) == pytest.approx(0.9, abs=0.05)
+    assert np.mean(rest <= points[:, 2]) == pytest.approx(0.5, abs=0.1)
 
 
 def test_the_published_record_says_what_share_of_intervals_held() -> None:

@@ -348,3 +348,60 @@ FROM r_control;
 -- How far the read model has come.
 CREATE VIEW v_positions AS
 SELECT topic, log_partition, next_offset FROM positions;
+
+-- What was forecast of each quota window beside what happened: the last forecast of each thirtieth of a window, since
+-- those in between are near copies. A window that is dry already is not forecast. `exhausted` is NULL while nobody
+-- can know; `final_used` is what was used by the reset, and ends at the limit, as use does.
+CREATE VIEW v_forecasts AS
+WITH said AS (
+    SELECT *
+    FROM r_windows
+    WHERE p_exhaust IS NOT NULL AND used < quota_limit AND ts_ns < resets_at_ns
+    QUALIFY row_number() OVER (
+        PARTITION BY pool, window_id, ts_ns // greatest((resets_at_ns - period_start_ns) // 30, 1)
+        ORDER BY version DESC
+    ) = 1
+),
+numbered AS (
+    -- Two gateways may name starts that differ a little; a new period is one that begins after the last one's end.
+    SELECT *, sum(begins) OVER (PARTITION BY pool, window_id ORDER BY version) AS period
+    FROM (
+        SELECT
+            *,
+            CAST(coalesce(
+                period_start_ns >= lag(resets_at_ns) OVER (PARTITION BY pool, window_id ORDER BY version), true
+            ) AS INTEGER) AS begins
+        FROM said
+    )
+),
+dry AS (
+    SELECT pool, window_id, ts_ns FROM r_windows WHERE used >= quota_limit
+),
+beside AS (
+    SELECT
+        n.*,
+        CASE WHEN dry.ts_ns <= n.resets_at_ns THEN dry.ts_ns END AS exhausted_ns,
+        (SELECT max(ts_ns) FROM r_snapshots) >= n.resets_at_ns AS is_over,
+        least(greatest(late.used, n.used), n.quota_limit) AS used_by_then
+    FROM numbered AS n
+    ASOF LEFT JOIN dry
+        ON n.pool = dry.pool AND n.window_id = dry.window_id AND n.ts_ns <= dry.ts_ns
+    ASOF LEFT JOIN r_windows AS late
+        ON n.pool = late.pool AND n.window_id = late.window_id AND n.resets_at_ns > late.ts_ns
+)
+SELECT
+    pool, window_id, version,
+    ts_ns AS believed_ns,
+    make_timestamp(ts_ns // 1000) AS believed_at,
+    CAST(period AS BIGINT) AS period,
+    period_start_ns, resets_at_ns,
+    make_timestamp(resets_at_ns // 1000) AS resets_at,
+    used, quota_limit, p_exhaust,
+    exhausts_at_ns, exhausts_p10_ns, exhausts_p50_ns, exhausts_p90_ns,
+    make_timestamp(exhausts_p50_ns // 1000) AS exhausts_p50_at,
+    remaining_p05, remaining_p10, remaining_p50, remaining_p90, remaining_p95,
+    CASE WHEN exhausted_ns IS NOT NULL THEN true WHEN is_over THEN false END AS exhausted,
+    exhausted_ns,
+    make_timestamp(exhausted_ns // 1000) AS exhausted_at,
+    CASE WHEN is_over OR exhausted_ns IS NOT NULL THEN used_by_then END AS final_used
+FROM beside;

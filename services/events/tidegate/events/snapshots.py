@@ -92,6 +92,8 @@ class WindowBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     forecasts_settled: float = 0.0
     """Settled forecasts behind the two, old ones fading."""
     remaining_demand: Belief | None = None
+    remaining_quantiles: tuple[float, ...] = ()
+    """5, 10, 50, 90 and 95 % points of the use still to come before the reset; empty when unknown."""
     use_p90: float | None = None
     shadow_nanousd: float = 0.0
     """Shadow price λ, nano-dollars per unit of the window; > 0 while the window can bind."""

@@ -4,6 +4,7 @@ import asyncio
 import datetime as dt
 import json as json_module
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from tidegate.runtime.commands.shared import (
     print_json,
     say,
     show,
+    tell,
 )
 
 replay_app = typer.Typer(no_args_is_help=True, help="Decide again what was decided.")
@@ -33,6 +35,10 @@ WideOption = Annotated[
     bool, typer.Option("--wide", help="All columns, to the last digit, however long the lines.")
 ]
 EXPLAIN_COLUMNS = 80
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", help="Of the report forecast: write one page with plots to this file instead."),
+]
 TenantOption = Annotated[str | None, typer.Option(help="One tenant only.")]
 
 
@@ -88,7 +94,7 @@ def report(
     name: Annotated[
         str,
         typer.Argument(
-            help="sessions, spend, drift, failures, quota, settlements, request (with its id),"
+            help="sessions, spend, drift, failures, quota, forecast, settlements, request (with its id),"
             " requests or usage (of a tenant)."
         ),
     ],
@@ -96,28 +102,44 @@ def report(
     config: ConfigOption = None,
     tenant: TenantOption = None,
     since: SinceOption = None,
+    html: HtmlOption = None,
     json: JsonOption = False,
     wide: WideOption = False,
 ) -> None:
     """Named questions, answered together: a line for each row, the columns that matter."""
-    from tidegate.analytics import render, reports
+    from tidegate.analytics import forecast_page, render, reports
     from tidegate.runtime.readmodels import sql_source
 
+    if html is not None and name != "forecast":
+        fail("only the report forecast is also a page: leave --html out")
     machine, _ = machine_of(config)
+    rows = reports.SECTION_ROWS if html is None else forecast_page.MAX_ROWS
 
     async def work() -> reports.Report:
         async with sql_source(machine) as source:
             asked = reports.Asked(id=wanted, tenant=tenant, since_ns=_ns(since))
-            return await reports.report(source, name, asked)
+            return await reports.report(source, name, asked, max_rows=rows)
 
     found = _run(work())
+    if html is not None:
+        _write(html, forecast_page.forecast_page(found))
     if json:
         print_json(render.report_json(found))
+        return
+    if html is not None:
         return
     for place, table in enumerate(render.report_tables(found, wide=wide)):
         if place:
             say("")
         lay_out(table)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{file} cannot be written: {error.strerror}")
+    tell(f"{file} is written")
 
 
 def explain(
