@@ -37,6 +37,7 @@ PURE = {
         "view",
         "demand",
         "facts",
+        "places",
     },
     "gateway": {
         "sse",

@@ -26,6 +26,7 @@ from tidegate.events.topics import CONTROL, SIGNALS, SNAPSHOTS, Topic
 from tidegate.events.types import EventId, PoolId, TargetId
 from tidegate.planner.follower import RETRY_S, Follower
 from tidegate.planner.overlay import Overlay
+from tidegate.planner.places import places_of
 
 A = TargetId("a")
 CONFIG = routing([target("a", priced(1, 1)), target("b", priced(2, 2))])
@@ -109,7 +110,7 @@ class World:
                 await asyncio.sleep(0.01)
 
     def chosen(self) -> str | None:
-        places = [(TargetId(name), PoolId(name)) for name in "ab"]
+        places = places_of((TargetId(name), PoolId(name)) for name in "ab")
         views = self.overlay.locals_of(places, "s", NOW_NS, self.follower.view.switches)
         return plan(self.follower.view, ask(), dict(zip("ab", views, strict=True))).chosen
 
@@ -185,7 +186,9 @@ async def test_the_overlay_drops_what_the_snapshots_cover_never_before_their_vie
         # One batch: the snapshot that says `refusing` and the mark that says it includes our evidence.
         await world.write(SNAPSHOTS, "target:a", of_target("a", circuit="refusing"), where)
         await world.write(SNAPSHOTS, f"applied:{where}", mark, where)
-        await world.until(lambda: world.overlay.locals_of([(A, pool)], "s", NOW_NS, {}) == [NOTHING_LOCAL])
+        await world.until(
+            lambda: world.overlay.locals_of(places_of([(A, pool)]), "s", NOW_NS, {}) == [NOTHING_LOCAL]
+        )
         assert world.chosen() == "b"
 
 
@@ -200,7 +203,7 @@ async def test_marks_of_other_topics_cover_nothing() -> None:
         await world.write(SNAPSHOTS, "applied", other, where)
         await world.write(SNAPSHOTS, "target:b", of_target("b"), where)
         await world.until(lambda: world.follower.status().snapshots == 1)
-        assert world.overlay.locals_of([(A, pool)], "s", NOW_NS, {})[0] is not NOTHING_LOCAL
+        assert world.overlay.locals_of(places_of([(A, pool)]), "s", NOW_NS, {})[0] is not NOTHING_LOCAL
 
 
 @in_virtual_time

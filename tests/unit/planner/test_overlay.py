@@ -1,7 +1,7 @@
 """The overlay: nothing counts twice, nothing reopens early, memory is bounded."""
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -14,6 +14,7 @@ from tidegate.events.types import AttemptId, PoolId, TargetId, WindowId
 from tidegate.planner.admission import FOREVER_NS
 from tidegate.planner.held import MAX_PENDING
 from tidegate.planner.overlay import Overlay
+from tidegate.planner.places import places_of
 
 A, P = TargetId("a"), PoolId("p")
 W = WindowId("w")
@@ -22,7 +23,7 @@ HERE = partition_of(P)
 
 def of(overlay: Overlay, now_ns: int = NOW_NS, session: str = "s", **switches: bool) -> LocalView:
     known = {TargetId(name): off for name, off in switches.items()}
-    return overlay.locals_of([(A, P)], session, now_ns, known)[0]
+    return overlay.locals_of(places_of([(A, P)]), session, now_ns, known)[0]
 
 
 def use(units: int, start_ns: int = 0) -> tuple[WindowUse, ...]:
@@ -220,3 +221,22 @@ def test_workers_that_share_a_cap_keep_to_it_together() -> None:
     assert of(overlay).in_flight == 2
     overlay.settled(AttemptId("x"), (), 5)
     assert of(overlay) is NOTHING_LOCAL
+
+
+TARGETS = [TargetId(name) for name in "abcd"]
+POOLS = [PoolId(name) for name in "pq"]
+
+
+@given(
+    pairs=st.lists(st.tuples(st.sampled_from(TARGETS), st.sampled_from(POOLS)), max_size=6),
+    targets=st.lists(st.sets(st.sampled_from(TARGETS)), max_size=3),
+    pools=st.sets(st.sampled_from(POOLS)),
+)
+def test_the_places_of_which_something_is_known_are_all_found_and_no_others(
+    pairs: list[tuple[TargetId, PoolId]], targets: list[set[TargetId]], pools: set[PoolId]
+) -> None:
+    places = places_of(pairs)
+    known = set().union(*targets)
+    expected = {at for at, (target, pool) in enumerate(pairs) if target in known or pool in pools}
+    assert places.pairs == tuple(pairs)
+    assert places.touched([dict.fromkeys(held) for held in targets], dict.fromkeys(pools)) == expected

@@ -24,6 +24,7 @@ PURE = [
             "held",
             "order",
             "overlay",
+            "places",
             "price",
             "replay",
             "rng",

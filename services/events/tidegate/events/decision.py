@@ -124,11 +124,12 @@ class CandidateVerdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False
 
 
 _RANK = attrgetter("rank")
+_PRICE = attrgetter("price")
 
 
 def by_rank(candidates: Iterable[CandidateVerdict]) -> list[CandidateVerdict]:
-    """The admitted candidates, best first."""
-    return sorted([candidate for candidate in candidates if candidate.rank is not None], key=_RANK)
+    """The admitted candidates, best first: those that were priced were ranked."""
+    return sorted(filter(_PRICE, candidates), key=_RANK)
 
 
 class DecisionMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

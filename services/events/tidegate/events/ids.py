@@ -9,6 +9,8 @@ from tidegate.events.types import AttemptId, EventId, SourceId
 _RANDOM_BITS = 62
 _VARIANT = 0b10 << _RANDOM_BITS
 _DRAWS = 64
+_MS = 1_000_000
+"""Nanoseconds."""
 _COUNTS = tuple(f"{count:03x}-" for count in range(1 << 12))
 
 
@@ -30,12 +32,14 @@ class IdSource:
     milliseconds' worth at once.
     """
 
-    __slots__ = ("_bits", "_count", "_drawn", "_left", "_ms", "_prefix", "_tail", "_wall_ns")
+    __slots__ = ("_bits", "_count", "_drawn", "_left", "_ms", "_prefix", "_tail", "_until_ns", "_wall_ns")
 
     def __init__(self, clock: Clock, random_bits: Callable[[int], int]) -> None:
         self._wall_ns = clock.wall_ns
         self._bits = random_bits
         self._ms = -1
+        self._until_ns = 0
+        """Where the next millisecond begins."""
         self._count = 0
         self._drawn = self._left = 0
         self._prefix = self._tail = ""
@@ -46,15 +50,12 @@ class IdSource:
 
     def next_at(self, now_ns: int) -> str:
         """As `next`, for a caller that has just read the wall clock itself."""
-        at_ms = now_ns // 1_000_000
-        if at_ms > self._ms:
-            self._enter(at_ms)
-        count = self._count
-        if count == len(_COUNTS):
+        if now_ns >= self._until_ns:
+            self._enter(now_ns // _MS)
+        elif self._count == len(_COUNTS):
             self._enter(self._ms + 1)
-            count = 0
-        self._count = count + 1
-        return self._prefix + _COUNTS[count] + self._tail
+        self._count = count = self._count + 1
+        return self._prefix + _COUNTS[count - 1] + self._tail
 
     def _enter(self, at_ms: int) -> None:
         if not self._left:
@@ -63,7 +64,7 @@ class IdSource:
         self._drawn >>= _RANDOM_BITS
         self._left -= 1
         time, random = f"{at_ms:012x}", f"{bits | _VARIANT:016x}"
-        self._ms, self._count = at_ms, 0
+        self._ms, self._until_ns, self._count = at_ms, (at_ms + 1) * _MS, 0
         self._prefix, self._tail = f"{time[:8]}-{time[8:]}-7", f"{random[:4]}-{random[4:]}"
 
     def source(self, slot: str) -> SourceId:

@@ -10,14 +10,15 @@ CURRENT: dict[str, int] = {}
 STRUCTS: dict[tuple[str, int], type[msgspec.Struct]] = {}
 TOPIC_OF: dict[str, str | None] = {}
 """Topic of each type; None = belongs to every topic."""
-_TYPES: dict[type, tuple[str, int]] = {}
+TYPES: dict[type, tuple[str, int]] = {}
+"""Name and current version by struct."""
 
 
 def _register(struct: type[msgspec.Struct], topic: topics.Topic | None, version: int = 1) -> None:
     name = struct.__name__
     STRUCTS[name, version] = struct
     CURRENT[name] = version
-    _TYPES[struct] = name, version
+    TYPES[struct] = name, version
     TOPIC_OF[name] = None if topic is None else topic.name
 
 
@@ -56,4 +57,4 @@ for _topic, _structs in _BY_TOPIC:
 
 def type_of(data: Any) -> tuple[str, int]:
     """Type name and current version of an event's data. Raises KeyError for a struct that is no event."""
-    return _TYPES[type(data)]
+    return TYPES[type(data)]

@@ -91,20 +91,22 @@ def _from_openai(fields: _Fields, rules: UsageRules, tier: str | None) -> Tokens
     get = fields.get
     prompt = get("prompt_tokens", get("input_tokens"))
     output = get("completion_tokens", get("output_tokens"))
-    total = get("total_tokens")
-    if output is None and total is not None and prompt is not None and total >= prompt:
-        output = total - prompt
-    elif output is not None:
+    if output is None:
+        total = get("total_tokens")
+        if total is not None and prompt is not None and total >= prompt:
+            output = total - prompt
+    else:
         for name in rules.beside_output:
             output += get(name, 0)
+    if rules.details.isdisjoint(fields):
+        return Tokens(prompt, None, None, None, output, service_tier=tier)
     cached, written = _pick(fields, rules.cached), _pick(fields, rules.written)
     uncached = None if prompt is None else max(0, prompt - (cached or 0) - (written or 0))
     reasoning = _pick(fields, rules.reasoning)
     tokens = Tokens(uncached, cached, written, None, output, reasoning, service_tier=tier)
-    for name in rules.rare:
-        if get(name):
-            return _with_rare(tokens, fields, rules)
-    return tokens
+    if rules.rare.isdisjoint(fields) or not any(map(get, rules.rare)):
+        return tokens
+    return _with_rare(tokens, fields, rules)
 
 
 def _with_rare(tokens: Tokens, fields: _Fields, rules: UsageRules) -> Tokens:

@@ -37,13 +37,18 @@ class UsageRules(msgspec.Struct, frozen=True):
     output_audio: tuple[str, ...] = ()
     output_image: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
-    rare: tuple[str, ...] = ()
+    rare: frozenset[str] = frozenset()
     """All names of sound, pictures and searches; made of the above."""
+    details: frozenset[str] = frozenset()
+    """All names that split the prompt or the output; made of the above."""
 
     def __post_init__(self) -> None:
-        """Collect the names of `rare`."""
+        """Collect the names of `rare` and of `details`."""
         rare = self.input_audio + self.input_image + self.cached_audio + self.output_audio + self.output_image
-        msgspec.structs.force_setattr(self, "rare", rare + self.searches)
+        rare += self.searches
+        details = rare + self.cached + self.written + self.reasoning
+        msgspec.structs.force_setattr(self, "rare", frozenset(rare))
+        msgspec.structs.force_setattr(self, "details", frozenset(details))
 
 
 _IN, _OUT = "prompt_tokens_details.", "completion_tokens_details."

@@ -21,7 +21,7 @@ def decide(
 ) -> DecisionMade:
     """The plan for an ask. Raises RouteUnknown; every other outcome, a refusal too, is a decision."""
     facts = view.route(ask.route)
-    views = [local_of(target, pool) for target, pool in facts.places]
+    views = [local_of(target, pool) for target, pool in facts.places.pairs]
     return decide_on(
         facts, ask, views, now_ns=now_ns, seed=seed, decision=decision, config=view.digest, code=code
     )

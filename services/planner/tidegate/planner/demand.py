@@ -21,7 +21,7 @@ def demand_of(decision: DecisionMade, facts: RouteFacts) -> tuple[DemandSeen, ..
     The use is that of the pool's best-ranked candidate, else of its first one. The alternative is the cheapest
     admitted metered candidate of another pool, else the route's refusal cost, else its reference list price.
     """
-    if not [True for verdict in decision.candidates if verdict.uses or verdict.reason in _NO_QUOTA]:
+    if not facts.has_windows:
         return ()
     best: dict[PoolId, CandidateVerdict] = {}
     metered: list[tuple[int, PoolId]] = []

@@ -4,7 +4,7 @@ An entry lives until `Applied` says that the snapshots include the event that re
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ from tidegate.events.partition import partition_of
 from tidegate.events.types import AttemptId, PoolId, TargetId
 from tidegate.planner.admission import FOREVER_NS
 from tidegate.planner.held import HeldPool, HeldTarget
+from tidegate.planner.places import Places
 
 
 class _Memory(msgspec.Struct, frozen=True, gc=False):
@@ -115,23 +116,15 @@ class Overlay:
                     del self._pools[pool]
 
     def locals_of(
-        self,
-        places: Iterable[tuple[TargetId, PoolId]],
-        session: str,
-        now_ns: int,
-        switches: Mapping[TargetId, bool],
+        self, places: Places, session: str, now_ns: int, switches: Mapping[TargetId, bool]
     ) -> list[LocalView]:
         """What a decision at `now_ns` must know of each place, kill-switches in force included."""
         targets, pools, warm = self._targets, self._pools, self._sessions.get(session, _COLD)
-        named = {**warm, **switches} if switches else warm
-        views: list[LocalView] = []
-        for target, pool in places:
-            if target in targets or pool in pools or target in named:
-                held, of_pool = targets.get(target), pools.get(pool)
-                memory = warm.get(target)
-                views.append(_local_view(held, of_pool, memory, switches.get(target), now_ns))
-            else:
-                views.append(NOTHING_LOCAL)
+        views = [NOTHING_LOCAL] * len(places.pairs)
+        for at in places.touched((targets, warm, switches), pools):
+            target, pool = places.pairs[at]
+            held, of_pool, disabled = targets.get(target), pools.get(pool), switches.get(target)
+            views[at] = _local_view(held, of_pool, warm.get(target), disabled, now_ns)
         return views
 
     def _settle(

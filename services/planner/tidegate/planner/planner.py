@@ -14,6 +14,7 @@ from tidegate.planner.appraise import appraise
 from tidegate.planner.decide import decide_on
 from tidegate.planner.demand import demand_of
 from tidegate.planner.overlay import Overlay
+from tidegate.planner.places import places_of
 from tidegate.planner.rng import SplitMix64
 from tidegate.planner.view import View
 
@@ -69,7 +70,9 @@ class Planner:
         facts = None if route is None else next((f for f in route.candidates if f.target == target), None)
         if route is None or facts is None:
             return True
-        (local,) = self._overlay.locals_of([(facts.target, facts.pool)], ask.session, now_ns, view.switches)
+        (local,) = self._overlay.locals_of(
+            places_of([(facts.target, facts.pool)]), ask.session, now_ns, view.switches
+        )
         return not isinstance(appraise(facts, asked_of(ask, route.route), local, now_ns), Refusal)
 
     def demand(self, decision: DecisionMade) -> tuple[DemandSeen, ...]:

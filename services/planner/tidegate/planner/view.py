@@ -10,6 +10,7 @@ from tidegate.events.errors import Refused
 from tidegate.events.snapshots import RateSnapshot, pool_subject, target_subject
 from tidegate.events.types import PoolId, TargetId
 from tidegate.planner.facts import CandidateFacts, candidate_facts
+from tidegate.planner.places import Places, places_of
 
 
 class ConfigRefused(Refused):
@@ -29,7 +30,7 @@ class RouteFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     route: Route
     candidates: tuple[CandidateFacts, ...]
-    places: tuple[tuple[TargetId, PoolId], ...]
+    places: Places
     """Target and pool of each candidate."""
     subjects: frozenset[str]
     lacks: int
@@ -38,6 +39,8 @@ class RouteFacts(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int
     """What every candidate can take."""
     mixed_grades: bool
+    has_windows: bool
+    """Some candidate's pool has a quota to run out of."""
     flat: Mapping[TargetId, bool]
     """By target, whether its pool bills a fee instead of each request."""
 
@@ -141,11 +144,12 @@ def _route_facts(route: Route, candidates: Sequence[CandidateFacts], subjects: I
     return RouteFacts(
         route=route,
         candidates=tuple(candidates),
-        places=tuple([(facts.target, facts.pool) for facts in candidates]),
+        places=places_of((facts.target, facts.pool) for facts in candidates),
         subjects=frozenset(subjects),
         lacks=lacks,
         context_window=min([facts.context_window for facts in candidates], default=0),
         max_output_tokens=min([facts.max_output_tokens for facts in candidates], default=0),
         mixed_grades=len({facts.grade for facts in candidates}) > 1,
+        has_windows=any(facts.quota is not None for facts in candidates),
         flat={facts.target: facts.flat for facts in candidates},
     )

@@ -20,7 +20,7 @@ from tidegate.events.journal.space import Space
 from tidegate.events.journal.store import POSITION, JournalStore
 from tidegate.events.journal.sync import SyncThread
 from tidegate.events.journal.upkeep import Upkeep
-from tidegate.events.registry import type_of
+from tidegate.events.registry import TYPES
 from tidegate.events.signals import AttemptStarted, UsageSettled
 from tidegate.events.topics import INDEX, SIGNALS, Topic
 from tidegate.events.types import AttemptId, Durability, EventId, SourceId
@@ -63,8 +63,8 @@ class Journal:
         self._store = store
         self._space = space
         self._position_file = store.folder / POSITION
-        self._clock = clock
-        self._ids = ids
+        self._wall_ns = clock.wall_ns
+        self._next_id = ids.next_at
         self.source = source
         self._durability = durability
         self._loop = asyncio.get_running_loop()
@@ -174,18 +174,32 @@ class Journal:
     ) -> Receipt:
         if self._broken is not None:
             raise self._broken
-        kind, version = type_of(data)
-        seq = self._next_seq
-        now_ns = self._clock.wall_ns()
+        kind, version = TYPES[type(data)]
+        seq, now_ns = self._next_seq, self._wall_ns()
         if event is None:
-            event = EventId(self._ids.next_at(now_ns))
-        shared = context.tenant, context.request, context.session, context.cause
-        value = codec.encode(Draft(event, kind, version, now_ns, self.source, seq, data, *shared))
+            event = EventId(self._next_id(now_ns))
+        value = codec.encode(
+            Draft(
+                event,
+                kind,
+                version,
+                now_ns,
+                self.source,
+                seq,
+                data,
+                context.tenant,
+                context.request,
+                context.session,
+                context.cause,
+            )
+        )
+        frame = frames.pack(topic, partition, flag, key.encode(), value)
         self._next_seq = seq + 1
-        if not self._pending:
+        pending = self._pending
+        if not pending:
             is_busy = now_ns - self._flushed_ns < BUSY_NS
             self._loop.call_soon(self._flush_next_turn if is_busy else self._flush_unless_held)
-        self._pending.append(frames.pack(topic, partition, flag, key.encode(), value))
+        pending.append(frame)
         return Receipt(seq, event, self._batch)
 
     async def wait_committed(self, receipt: Receipt) -> None:
@@ -258,7 +272,7 @@ class Journal:
 
     def _insert(self, count: int, blob: bytes) -> None:
         mark = next(iter(self._open.values()), self._next_seq)
-        now_ns = self._flushed_ns = self._clock.wall_ns()
+        now_ns = self._flushed_ns = self._wall_ns()
         try:
             self._store.insert(count, mark, self.source, now_ns, blob)
         except JournalUnwritable:

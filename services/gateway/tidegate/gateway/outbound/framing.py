@@ -5,6 +5,7 @@ What it lets through and we do not is checked here: version, status range, trans
 """
 
 import re
+from collections.abc import Iterable
 
 import httptools
 
@@ -33,12 +34,12 @@ class ResponseReader:
         "_codings",
         "_fault",
         "_has_length",
-        "_head_bytes",
-        "_head_fields",
         "_is_head_request",
         "_is_interim",
         "_keep_alive",
         "_keeps_open",
+        "_other_bytes",
+        "_other_fields",
         "_parser",
         "_quiet_bytes",
         "headers",
@@ -66,7 +67,7 @@ class ResponseReader:
         self._codings: bytes | None = None
         self._has_length = False
         self._keep_alive: bytes | None = None
-        self._head_bytes = self._head_fields = self._quiet_bytes = 0
+        self._other_bytes = self._other_fields = self._quiet_bytes = 0
         self._fault: str | None = None
 
     def feed(self, data: bytes) -> None:
@@ -77,6 +78,8 @@ class ResponseReader:
         """
         if self._quiet_bytes == 0 and not self.is_head_complete and data[0] != 0x48:
             raise FramingFault("no status line")
+        # Bytes without body are head, chunk framing or trailers: none of them may go on for ever.
+        self._quiet_bytes += len(data)
         pieces = len(self.parts)
         try:
             self._parser.feed_data(data)
@@ -84,10 +87,7 @@ class ResponseReader:
             raise FramingFault(self._fault or self._explain(exc)) from None
         if len(self.parts) > pieces:
             self._quiet_bytes = 0
-            return
-        # Bytes without body are head, chunk framing or trailers: none of them may go on for ever.
-        self._quiet_bytes += len(data)
-        if self._quiet_bytes > MAX_HEAD_BYTES and not self.is_complete:
+        elif self._quiet_bytes > MAX_HEAD_BYTES and not self.is_complete:
             raise FramingFault("head or trailers too large")
 
     def ends_at_eof(self) -> bool:
@@ -112,24 +112,10 @@ class ResponseReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One field of a head or a trailer."""
-        self._head_fields += 1
-        self._head_bytes += len(name) + len(value) + 4
-        if self._head_fields > MAX_HEADERS:
-            self._refuse("too many headers")
-        if self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse("head or trailers too large")
         if self.is_head_complete:
-            return
-        name = name.lower()
-        value = value.rstrip(b" \t")
-        self.headers.append((name, value))
-        if name == b"transfer-encoding":
-            # Two lines are one list, and no list is the lone `chunked` we accept.
-            self._codings = value if self._codings is None else self._codings + b"," + value
-        elif name == b"content-length":
-            self._has_length = True
-        elif name == b"keep-alive":
-            self._keep_alive = value
+            self._drop_trailer(name, value)
+        else:
+            self.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         """The head is complete: skip an interim one, else decide how the body is framed."""
@@ -143,7 +129,7 @@ class ResponseReader:
             return
         if not 200 <= status < 600:
             self._refuse("status outside 200 to 599")
-        self._check_codings()
+        self._read_head()
         self.status = status
         self.is_head_complete = True
         if self._is_head_request:
@@ -161,13 +147,40 @@ class ResponseReader:
     def on_message_complete(self) -> None:
         """The framed end of a message; an interim one leaves no trace but its share of the head limit."""
         if self._is_interim:
-            self._is_interim = self._has_length = False
-            self._codings = self._keep_alive = None
+            self._is_interim = False
+            self._other_fields += len(self.headers)
+            self._other_bytes += _size_of(self.headers)
             self.headers = []
             return
         if not self.is_complete:
             self.is_complete = True
             self._keeps_open = self._parser.should_keep_alive()
+
+    def _read_head(self) -> None:
+        """Check the limits of a head, and take from it what frames the body."""
+        headers = self.headers
+        if len(headers) + self._other_fields > MAX_HEADERS:
+            self._refuse("too many headers")
+        # A head is no longer than what was fed for it, so that most need not be measured.
+        if self._quiet_bytes > MAX_HEAD_BYTES and _size_of(headers) + self._other_bytes > MAX_HEAD_BYTES:
+            self._refuse("head or trailers too large")
+        for name, value in headers:
+            if name == b"content-length":
+                self._has_length = True
+            elif name == b"transfer-encoding":
+                # Two lines are one list, and no list is the lone `chunked` we accept.
+                self._codings = value if self._codings is None else self._codings + b"," + value
+            elif name == b"keep-alive":
+                self._keep_alive = value
+        self._check_codings()
+
+    def _drop_trailer(self, name: bytes, value: bytes) -> None:
+        self._other_fields += 1
+        self._other_bytes += _size_of([(name, value)])
+        if self._other_fields + len(self.headers) > MAX_HEADERS:
+            self._refuse("too many headers")
+        if self._other_bytes + _size_of(self.headers) > MAX_HEAD_BYTES:
+            self._refuse("head or trailers too large")
 
     def _check_codings(self) -> None:
         if self._codings is None:
@@ -185,3 +198,8 @@ class ResponseReader:
         if self.is_complete:
             return "bytes after the response"
         return str(exc) if isinstance(exc, httptools.HttpParserError) else "upgrade"
+
+
+def _size_of(fields: Iterable[Header]) -> int:
+    """Bytes of header lines, with what separates and ends them."""
+    return sum([len(name) + len(value) + 4 for name, value in fields])
