@@ -71,9 +71,21 @@ def test_the_generated_workload_forces_failovers_and_every_number_agrees(folder:
     assert found["by_basis"]["reported"] >= 0.9 * found["settlements"]
     assert found["corrections"] >= found["by_basis"]["estimated"] > 0
     assert found["events"] > 6 * found["requests"]
+    foreseen(found)
     asyncio.run(log_says_the_same(folder / "run", found))
     what_to_try_next_works(folder / "run")
     no_secret_is_left(folder / "run")
+
+
+def foreseen(found: dict[str, Any]) -> None:
+    """The short window of the plan runs dry, and was forecast before."""
+    short = next(each for each in found["forecasts"] if each["window"] == "5h")
+    assert short["forecasts"]
+    assert 0 < short["exhausted_s"] < short["length_s"] == 18_000
+    for each in short["forecasts"]:
+        assert each["at_s"] < short["exhausted_s"]
+        assert each["used"] < short["limit"]
+        assert 0 <= each["p_exhaust"] <= 1
 
 
 async def log_says_the_same(run: Path, found: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from support.history import History
 from tidegate.events.decision import DecisionMade
 from tidegate.runtime.demo.figures import Figures
+from tidegate.runtime.demo.forecasts import Foreseen, WindowForecasts
 from tidegate.runtime.demo.queries import DecisionRow, ReasonRow, SpendRow, Tables, WindowRow
 from tidegate.runtime.demo.report import amount, show, span, usd
 from tidegate.runtime.demo.run import Result
@@ -22,6 +23,14 @@ FIGURES = Figures(
     added_p50_ms=18.4, added_p99_ms=109.3, events_per_s=150.9, took_s=132.95,
     origin="claude_code_sessions.jsonl.gz", sessions=40, clipped=3, shortened=151, skipped=2,
     reasons={"stream_truncated": 6, "nothing_admitted": 4}, findings=(),
+    forecasts=(
+        WindowForecasts(
+            pool="plan", window="5h", limit=208, length_s=18_000.0, exhausted_s=2_340.0,
+            forecasts=(
+                Foreseen(at_s=180.0, used=20, p_exhaust=0.91, p10_s=1_800.0, p50_s=2_460.0, p90_s=3_720.0),
+            ),
+        ),
+    ),
 )  # fmt: skip
 TABLES = Tables(
     ledger_nanousd=137_686_123_600,
@@ -75,12 +84,19 @@ def test_everything_a_person_looks_for_is_there() -> None:
     for part in (
         "3330 requests of 40 sessions", "3320 succeeded, 6 failed, 4 refused", "211 failovers",
         "3 prompts clipped, 151 pauses shortened, 2 requests skipped", "6 × stream_truncated",
+        "the flaky provider cuts some on purpose", "window 5h of plan, 5:00 h long: ran dry at 0:39",
+        "0.91 0:41 [0:30–1:02]",
         "flat-plan 2922 × window_exhausted", "flaky 12 × circuit_refusing", "exhausted", "4.46", "runner-up:",
         "90.123456700", "137.686123600", "0.0131025", "4h 0m",
         "3541 settlements (3312 reported, 134 none, 95 estimated)", "95 corrected",
         "3330 of 3330 decisions replay bit by bit",
     ):  # fmt: skip
         assert part in text, part
+
+
+def test_no_failure_is_called_meant_that_is_not() -> None:
+    text = "\n".join(shown(result(figures=msgspec.structs.replace(FIGURES, reasons={"nothing_admitted": 4}))))
+    assert "on purpose" not in text
 
 
 def test_commands_to_try_next_are_three_and_quote_the_config() -> None:

@@ -10,6 +10,7 @@ from tidegate.analytics.ledger import Entry, totals
 from tidegate.analytics.reconcile import Reconciliation
 from tidegate.analytics.replay_verify import ReplayReport
 from tidegate.runtime.demo.driver import Tally
+from tidegate.runtime.demo.forecasts import WindowForecasts
 from tidegate.runtime.demo.log_view import LogView
 from tidegate.runtime.demo.workload import Workload
 
@@ -46,6 +47,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int
     reasons: dict[str, int]
     """What did not succeed, by the code the client got."""
+    forecasts: tuple[WindowForecasts, ...] = ()
+    """Of each quota window when it was expected to run dry, and when it did; times of the trace."""
     findings: tuple[str, ...]
     """Every inconsistency; empty when all is well."""
 
@@ -82,8 +85,8 @@ def percentile(values: Sequence[int], share: float) -> float:
     return float(ordered[min(len(ordered) - 1, int(share * len(ordered)))])
 
 
-def figures(workload: Workload, found: Evidence) -> Figures:
-    """All numbers, from the log, the bills and the clients."""
+def figures(workload: Workload, found: Evidence, forecasts: tuple[WindowForecasts, ...] = ()) -> Figures:
+    """All numbers, from the log, the bills and the clients; `forecasts` from the read model."""
     tally, view = found.tally, found.view
     entries = list(view.ledger.entries.values())
     return Figures(
@@ -114,6 +117,7 @@ def figures(workload: Workload, found: Evidence) -> Figures:
         shortened=workload.shortened,
         skipped=workload.skipped,
         reasons=dict(sorted(tally.reasons.items())),
+        forecasts=forecasts,
         findings=tuple(findings(found)),
     )
 

@@ -9,6 +9,7 @@ import msgspec
 from tidegate.analytics.client import SocketSource
 from tidegate.analytics.errors import QueryUnavailable
 from tidegate.events.log.port import TopicPartition
+from tidegate.runtime.demo.forecasts import ForecastRow
 from tidegate.runtime.waiting import in_time
 
 _RETRY_S = 0.1
@@ -67,6 +68,7 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[ReasonRow]
     spend: list[SpendRow]
     windows: list[WindowRow]
+    forecasts: list[ForecastRow] = []
 
 
 _LEDGER = "SELECT CAST(sum(ledger_nanousd) AS BIGINT) FROM v_ledger"
@@ -91,6 +93,12 @@ SELECT pool, window_id, used, quota_limit, status, uvi, p_exhaust, shadow_nanous
 FROM v_windows ORDER BY pool, resets_at_ns
 """
 
+_FORECASTS = """
+SELECT pool, window_id, period, believed_ns, period_start_ns, resets_at_ns, used, quota_limit, p_exhaust,
+    exhausts_p10_ns, exhausts_p50_ns, exhausts_p90_ns, exhausted_ns
+FROM v_forecasts ORDER BY pool, resets_at_ns - period_start_ns, period, believed_ns
+"""
+
 
 async def read_tables(
     source: SocketSource, position: Mapping[TopicPartition, int], deadline_s: float
@@ -103,6 +111,7 @@ async def read_tables(
         reasons=await _rows(source, _REASONS, list[ReasonRow]),
         spend=await _rows(source, _SPEND, list[SpendRow]),
         windows=await _rows(source, _WINDOWS, list[WindowRow]),
+        forecasts=await _rows(source, _FORECASTS, list[ForecastRow]),
     )
 
 

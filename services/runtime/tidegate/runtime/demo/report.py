@@ -12,6 +12,7 @@ from rich.text import Text
 from tidegate.events.money import NANOUSD_PER_USD
 from tidegate.runtime.commands.brief import five_lines
 from tidegate.runtime.demo.figures import Figures
+from tidegate.runtime.demo.forecasts import lines
 from tidegate.runtime.demo.queries import DecisionRow, SpendRow, WindowRow
 from tidegate.runtime.demo.run import Result
 from tidegate.runtime.demo.workload import TENANTS
@@ -35,6 +36,7 @@ def show(console: Console, result: Result) -> None:
     console.print(_money(result))
     _section(console, "forecasts: what is left of the quota, and what a unit of it is worth")
     console.print(_forecasts(result.tables.windows, result.speed))
+    _foreseen(console, result.figures)
     _proof(console, result.figures)
     _next(console, result)
 
@@ -62,6 +64,8 @@ def _summary(console: Console, found: Figures) -> None:
             "  what clients saw: " + ", ".join(f"{n} × {code}" for code, n in found.reasons.items()),
             highlight=False,
         )
+    if "stream_truncated" in found.reasons:
+        console.print("  the flaky provider cuts some on purpose: a begun stream cannot fail over")
     console.print(
         f"  deciding took p50 {found.decision_p50_us:.0f} µs, p99 {found.decision_p99_us:.0f} µs;",
         highlight=False,
@@ -167,6 +171,14 @@ def _forecasts(rows: list[WindowRow], speed: float) -> Table:
             _UNKNOWN if rest_s is None else span(rest_s),
         )
     return table
+
+
+def _foreseen(console: Console, found: Figures) -> None:
+    if found.forecasts:
+        _section(console, "when that was foreseen: hours of the trace since the window opened")
+    for window in found.forecasts:
+        for place, line in enumerate(lines(window)):
+            console.print(("" if place == 0 else "  ") + line, highlight=False, markup=False)
 
 
 def _proof(console: Console, found: Figures) -> None:

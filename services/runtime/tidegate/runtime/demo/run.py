@@ -22,6 +22,7 @@ from tidegate.runtime.demo.children import Child
 from tidegate.runtime.demo.config import SECRET_VARIABLE, LogChoice, gateway_config
 from tidegate.runtime.demo.driver import Driver, Tally
 from tidegate.runtime.demo.figures import Evidence, Figures, by_target, figures
+from tidegate.runtime.demo.forecasts import by_window
 from tidegate.runtime.demo.log_view import LogView
 from tidegate.runtime.demo.providers import Plan, plan_for, simulator_config
 from tidegate.runtime.demo.queries import Tables, read_tables
@@ -105,7 +106,7 @@ async def run(options: Options, progress: Progress) -> Result:
 def _result(options: Options, config: Path, found: Evidence, tables: Tables) -> Result:
     view = found.view
     return Result(
-        figures(options.workload, found),
+        figures(options.workload, found, by_window(tables.forecasts, options.speed)),
         tables,
         found.invoices,
         by_target(view.ledger.entries.values()),
