@@ -280,7 +280,7 @@ async def test_a_lost_manifest_is_rebuilt_from_the_files(tmp_path: Path, live: M
 async def test_a_manifest_line_that_is_none_is_named(tmp_path: Path, live: MemoryEventLog) -> None:
     (tmp_path / "manifest.jsonl").write_bytes(b'{"path":"x"}\n')
     with pytest.raises(LogCorrupt, match=r"manifest\.jsonl: not a manifest line .*path"):
-        ArchivedLog(live, tmp_path)
+        await ArchivedLog(live, tmp_path).begin(A)
 
 
 async def test_a_cancelled_run_ends_its_file_first(tmp_path: Path, live: MemoryEventLog) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from support.history import History, append
 from tidegate.events.clock import ManualClock
+from tidegate.events.errors import LogCorrupt
 from tidegate.events.log.memory import MemoryEventLog
 from tidegate.events.log.port import EventLog, Outgoing, Record
 from tidegate.projections.batch import Halt
@@ -37,10 +38,14 @@ class Heard:
     def __init__(self) -> None:
         self.halts: list[Halt] = []
         self.restarts: list[tuple[Path, str]] = []
+        self.damages: list[str] = []
         self.dead: list[tuple[Record, str]] = []
 
     def halted(self, halt: Halt) -> None:
         self.halts.append(halt)
+
+    def damaged(self, error: LogCorrupt) -> None:
+        self.damages.append(str(error))
 
     def started_over(self, aside: Path, reason: str) -> None:
         self.restarts.append((aside, reason))

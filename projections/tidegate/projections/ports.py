@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from tidegate.events.errors import LogCorrupt
 from tidegate.events.log.port import Record
 from tidegate.projections.batch import Halt
 
@@ -28,6 +29,10 @@ class Alarm(Protocol):
 
     def halted(self, halt: Halt) -> None:
         """A partition stopped at a record that cannot be understood or stored; it stays so until a restart."""
+        ...
+
+    def damaged(self, error: LogCorrupt) -> None:
+        """The log or its archive is damaged: nothing is folded until it can be read again."""
         ...
 
     def started_over(self, aside: Path, reason: str) -> None:

@@ -32,6 +32,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[Gap, ...]
     started_over: str | None
     """Why the database file was begun anew when it was opened, None when it was not."""
+    damage: str | None = None
+    """Why nothing is folded now, when the log or its archive is damaged."""
 
 
 class _Live:
@@ -121,6 +123,7 @@ class Projector:
             halted=tuple(live.runner.halted.values()),
             gaps=tuple(live.runner.gaps.values()),
             started_over=live.opened.reason,
+            damage=live.runner.damage,
         )
 
     async def swap(self, *, force: bool) -> Swapped:

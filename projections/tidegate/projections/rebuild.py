@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.events.errors import LogCorrupt
 from tidegate.events.log.port import EventLog, Record, TopicPartition
 from tidegate.projections.batch import Halt
 from tidegate.projections.content import Content, content, differing
@@ -134,6 +135,9 @@ class _Reported:
     """The report names what a rebuild met."""
 
     def halted(self, halt: Halt) -> None:
+        pass
+
+    def damaged(self, error: LogCorrupt) -> None:
         pass
 
     def started_over(self, aside: Path, reason: str) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import duckdb
 import msgspec
 
-from tidegate.events.errors import Unavailable
+from tidegate.events.errors import LogCorrupt, Unavailable
 from tidegate.events.log.port import EventLog, Reader, Record, TopicPartition
 from tidegate.projections.batch import Halt, Part
 from tidegate.projections.errors import StoreUnusable
@@ -79,9 +79,12 @@ class Runner:
         self.counts = Counts()
         self.halted: dict[TopicPartition, Halt] = {}
         self.gaps: dict[TopicPartition, Gap] = {}
+        self.damage: str | None = None
+        """Why the log cannot be followed, when it is damaged and does not just keep away."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Follow the log until `stop` is set; a log that cannot be reached is tried again.
+        """Follow the log until `stop` is set; a log that cannot be reached or is damaged is tried again:
+        what was folded is still asked for.
 
         Raises StoreUnusable when the database cannot be written any more.
         """
@@ -90,8 +93,11 @@ class Runner:
             try:
                 async with self._following(self._open_positions()) as reader:
                     while not stop.is_set() and not await self._step(reader):
-                        delay_s = _FIRST_RETRY_S
-            except Unavailable:
+                        delay_s, self.damage = _FIRST_RETRY_S, None
+            except (Unavailable, LogCorrupt) as error:
+                if isinstance(error, LogCorrupt) and self.damage != str(error):
+                    self.damage = str(error)
+                    self._alarm.damaged(error)
                 self.counts.log_retries += 1
                 await _pause(delay_s, stop)
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)

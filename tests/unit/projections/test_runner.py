@@ -10,6 +10,8 @@ import pytest
 
 from support.history import History
 from support.read_model import Heard, folded, memory_log, running, until
+from tidegate.events.archive_log import ArchivedLog
+from tidegate.events.archive_manifest import MANIFEST
 from tidegate.events.errors import LogUnavailable
 from tidegate.events.log.memory import MemoryEventLog
 from tidegate.events.log.port import Outgoing, Record, TopicPartition
@@ -171,6 +173,25 @@ async def test_a_log_that_is_away_is_tried_again_until_it_is_back(tmp_path: Path
         stop.set()
         await task
         assert runner.counts.log_retries == 2
+
+
+async def test_a_damaged_archive_is_told_once_and_followed_again_when_it_is_mended(tmp_path: Path) -> None:
+    history = History().day(10)
+    manifest, stop, heard = tmp_path / "archive" / MANIFEST, asyncio.Event(), Heard()
+    manifest.parent.mkdir()
+    manifest.write_text("garbage{\n")
+    log = ArchivedLog(await memory_log(history.outgoing()), manifest.parent)
+    async with running(log, tmp_path / "m.duckdb", heard) as (runner, _):
+        task = asyncio.ensure_future(runner.run(stop))
+        await until(lambda: runner.counts.log_retries >= 2)
+        assert runner.damage is not None
+        manifest.unlink()
+        await until(lambda: runner.counts.events == len(history.events))
+        stop.set()
+        await task
+        assert runner.damage is None
+    (damage,) = heard.damages
+    assert str(manifest) in damage
 
 
 class Hungry(Store):

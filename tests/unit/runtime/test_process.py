@@ -10,8 +10,11 @@ import subprocess
 import sys
 
 import pytest
+from structlog.testing import capture_logs
 
-from tidegate.runtime.process import Stopping, beside, until_parent_gone
+from tidegate.events.errors import LogCorrupt
+from tidegate.runtime import process as processes
+from tidegate.runtime.process import Stopping, beside, kept_up, until_parent_gone
 
 STUCK = """
 import asyncio, sys
@@ -95,3 +98,43 @@ async def test_a_cancellation_from_elsewhere_is_not_taken_for_the_parents_end() 
     assert running.cancelled()
     for handle in (read_fd, write_fd):
         os.close(handle)
+
+
+async def test_a_part_that_fails_is_told_and_begun_anew_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "PART_RETRY_S", 0.0)
+    faults: list[Exception] = [
+        PermissionError(13, "Permission denied", "/run/x"),
+        LogCorrupt("torn"),
+        KeyError("k"),
+    ]
+
+    async def part() -> None:
+        if faults:
+            raise faults.pop(0)
+
+    with capture_logs() as lines:
+        async with asyncio.timeout(10):
+            await kept_up("numbers", part)
+    told = [(line["state"], line["error"], line.get("why"), line.get("path")) for line in lines]
+    assert told == [
+        ("numbers", "PermissionError", "Permission denied", "/run/x"),
+        ("numbers", "LogCorrupt", "torn", None),
+        ("numbers", "KeyError", None, None),
+    ]
+
+
+async def test_a_part_that_is_cancelled_is_not_begun_anew() -> None:
+    begun: list[None] = []
+
+    async def part() -> None:
+        begun.append(None)
+        await asyncio.Event().wait()
+
+    running = asyncio.ensure_future(kept_up("numbers", part))
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert len(begun) == 1

@@ -60,6 +60,9 @@ class Archiver:
             self.manifest = Manifest(folder)
             self.manifest.repair()
             self._adopt()
+        except OSError as error:
+            self.close()
+            raise LogUnavailable(f"{folder}: cannot be used for the archive: {error}") from error
         except BaseException:
             self.close()
             raise

@@ -15,7 +15,7 @@ class ArchivedLog:
     def __init__(self, live: EventLog, folder: Path) -> None:
         self._live = live
         self._folder = folder
-        self._manifest = Manifest(folder)
+        self._manifest: Manifest | None = None
 
     async def append(self, records: Sequence[Outgoing]) -> None:
         """Append to the live log."""
@@ -27,6 +27,8 @@ class ArchivedLog:
 
     async def begin(self, where: TopicPartition) -> int:
         """First archived offset, else the live log's oldest."""
+        if self._manifest is None:
+            self._manifest = Manifest(self._folder)
         self._manifest.refresh()
         files = self._manifest.files(where)
         return files[0].first if files else await self._live.begin(where)

@@ -57,7 +57,7 @@ class Manifest:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read lines added since. Raises LogCorrupt, naming the line."""
+        """Read lines added since. Raises LogCorrupt, naming the line, LogUnavailable."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -72,9 +72,12 @@ class Manifest:
         ):
             self._files.clear()
             self._read_bytes = 0
-        with self.path.open("rb") as file:
-            file.seek(self._read_bytes)
-            whole, newline, _ = file.read().rpartition(b"\n")
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._read_bytes)
+                whole, newline, _ = file.read().rpartition(b"\n")
+        except OSError as error:
+            raise LogUnavailable(f"{self.path}: cannot be read: {error}") from error
         for line in whole.split(b"\n") if newline else ():
             self._add(self._decode(line))
         self._read_bytes += len(whole) + len(newline)
@@ -139,11 +142,16 @@ class Manifest:
 
 
 def assert_whole(folder: Path, file: ArchivedFile) -> None:
-    """Raise LogCorrupt when an archived file is missing or not what was written. Reads all of it."""
+    """Raise LogCorrupt when an archived file is missing or not what was written, LogUnavailable when it cannot be
+    read. Reads all of it."""
     path = folder / file.path
-    if not path.exists():
-        raise LogCorrupt(f"{path}: listed in the manifest but missing")
-    if path.stat().st_size != file.size_bytes or file_sha256(path) != file.sha256:
+    try:
+        is_whole = path.stat().st_size == file.size_bytes and file_sha256(path) == file.sha256
+    except FileNotFoundError as error:
+        raise LogCorrupt(f"{path}: listed in the manifest but missing") from error
+    except OSError as error:
+        raise LogUnavailable(f"{path}: cannot be read: {error}") from error
+    if not is_whole:
         raise LogCorrupt(f"{path}: changed since it was archived; it was left untouched")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tidegate.events.archive import STRAY, unlisted
 from tidegate.events.archive_manifest import ArchivedFile, Manifest, assert_whole
 from tidegate.events.archive_parquet import read_group
-from tidegate.events.errors import LogCorrupt
+from tidegate.events.errors import LogCorrupt, LogUnavailable
 
 
 def verify(folder: Path) -> list[str]:
@@ -20,7 +20,7 @@ def verify(folder: Path) -> list[str]:
         try:
             assert_whole(folder, file)
             read_group(folder / file.path, file.first, file)
-        except LogCorrupt as error:
+        except (LogCorrupt, LogUnavailable) as error:
             faults.append(str(error))
         if previous is not None and previous.where == file.where and previous.end != file.start:
             faults.append(

@@ -9,11 +9,12 @@ from typing import Any, NoReturn
 
 import uvloop
 
-from tidegate.runtime.telemetry import logger
+from tidegate.runtime.telemetry import facts_of, logger
 
 GC_ALLOCATIONS = 50_000
 BEHIND_GATEWAYS = 5
 CUT_AFTER_S = 15.0
+PART_RETRY_S = 5.0
 LAST_WORDS_S = 5.0
 """What a role that is cut has left to close its files and connections."""
 
@@ -54,6 +55,19 @@ def beside(role: Role, *others: Callable[[], Awaitable[None]]) -> Role:
                     task.cancel()
 
     return run
+
+
+async def kept_up(name: str, part: Callable[[], Awaitable[None]]) -> None:
+    """Run a part of a role until cancelled or done. An error of it is told and it is begun anew a while later:
+    what a role does besides, such as its numbers, must not end what it is there for."""
+    while True:
+        try:
+            return await part()
+        except Exception as error:  # noqa: BLE001 - told, and its neighbours go on
+            logger().error(
+                "a part of this role stands still", state=name, backoff_s=PART_RETRY_S, **facts_of(error)
+            )
+            await asyncio.sleep(PART_RETRY_S)
 
 
 async def _of(work: Awaitable[None]) -> None:

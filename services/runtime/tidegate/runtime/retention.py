@@ -9,6 +9,7 @@ from tidegate.events.log.port import EventLog, TopicPartition
 from tidegate.events.topics import BY_NAME, TOPICS
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import MetricsServer
+from tidegate.runtime.process import kept_up
 from tidegate.runtime.telemetry import logger
 
 INSTANCE = "retention"
@@ -89,11 +90,14 @@ class RetentionWatch:
         """Watch until cancelled."""
         server = MetricsServer(self._machine.run_dir, INSTANCE, lambda: self._numbers)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(server.run())
-            await asyncio.sleep(FIRST_LOOK_S)
-            while True:
-                await self.look()
-                await asyncio.sleep(LOOK_EVERY_S)
+            tasks.create_task(kept_up("metrics", server.run))
+            tasks.create_task(kept_up("retention", self._look_on))
+
+    async def _look_on(self) -> None:
+        await asyncio.sleep(FIRST_LOOK_S)
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
         """One look; what cannot be asked now is asked the next time."""

@@ -79,6 +79,8 @@ def facts_of(error: BaseException) -> dict[str, Any]:
         facts["why"] = "; ".join(said)
     if isinstance(first, TidegateError):
         facts["code"] = first.code
+    if isinstance(first, OSError) and isinstance(first.filename, str):
+        facts["path"] = first.filename
     return {**facts, "frames": frames[-MAX_FRAMES:]}
 
 

@@ -18,7 +18,7 @@ from tidegate.runtime.control import Control
 from tidegate.runtime.local_switch import waiting
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.made_once import make_once
-from tidegate.runtime.process import Stopping
+from tidegate.runtime.process import Stopping, kept_up
 from tidegate.runtime.published import IdentityChanged
 from tidegate.runtime.ready import MIN_TOKEN_CHARS, missing_here
 from tidegate.runtime.settings import ConfigInvalid, read_config, resolve_secret
@@ -72,7 +72,7 @@ class AdminRole:
         server = _Server(config)
         try:
             async with asyncio.TaskGroup() as tasks:
-                publishing = tasks.create_task(self._publish(control))
+                publishing = tasks.create_task(kept_up("publishing", lambda: self._publish(control)))
                 ending = tasks.create_task(_end(server, stopping))
                 logger().info("admin serves", port=listening.getsockname()[1])
                 await server.serve([listening])

@@ -13,7 +13,7 @@ from tidegate.events.log.port import EventLog
 from tidegate.runtime.dead_letters import DeadLetters
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import MetricsServer
-from tidegate.runtime.process import BEHIND_GATEWAYS, CUT_AFTER_S, Stopping, run_role
+from tidegate.runtime.process import BEHIND_GATEWAYS, CUT_AFTER_S, Stopping, kept_up, run_role
 from tidegate.runtime.routing_follower import RoutingFollower
 from tidegate.runtime.telemetry import logger
 
@@ -73,9 +73,9 @@ class EstimatorRole:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                following = tasks.create_task(follower.run())
-                serving = tasks.create_task(metrics.run())
-                cleaning = tasks.create_task(self._delete_archived())
+                following = tasks.create_task(kept_up("config", follower.run))
+                serving = tasks.create_task(kept_up("metrics", metrics.run))
+                cleaning = tasks.create_task(kept_up("retention", self._delete_archived))
                 try:
                     logger().info("estimator runs", source=self._runner)
                     await runner.run(stopping)

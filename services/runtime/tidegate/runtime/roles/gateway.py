@@ -25,7 +25,7 @@ from tidegate.runtime.gateway_planner import GatewayPlanner
 from tidegate.runtime.local_switch import LocalSwitch
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import MetricsServer
-from tidegate.runtime.process import Stopping
+from tidegate.runtime.process import Stopping, kept_up
 from tidegate.runtime.settings import resolve_secrets
 from tidegate.runtime.sockets import bound
 from tidegate.runtime.telemetry import logger
@@ -64,10 +64,11 @@ class GatewayRole:
             worker = self.worker = self._new_worker(journal, upstream, overlay, follower)
             self._publish(routing)
             async with asyncio.TaskGroup() as tasks:
-                following = tasks.create_task(follow(follower))
+                following = tasks.create_task(kept_up("config", lambda: follow(follower)))
                 metrics = MetricsServer(machine.run_dir, self._slot, lambda: numbers_of(worker, follower))
-                serving = tasks.create_task(metrics.run())
-                switch = tasks.create_task(LocalSwitch(machine, self._slot, follower).run())
+                serving = tasks.create_task(kept_up("metrics", metrics.run))
+                local = LocalSwitch(machine, self._slot, follower)
+                switch = tasks.create_task(kept_up("local switch", local.run))
                 watching = tasks.create_task(tell_refusals(journal))
                 try:
                     await self._serve(worker, stopping)

@@ -4,14 +4,14 @@ import asyncio
 from pathlib import Path
 
 from tidegate.events.archive_log import ArchivedLog
-from tidegate.events.errors import Unavailable
+from tidegate.events.errors import LogCorrupt, Unavailable
 from tidegate.events.log.port import Record
 from tidegate.projections.batch import Halt
 from tidegate.projections.projector import Projector
 from tidegate.runtime.dead_letters import DeadLetters
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import MetricsServer
-from tidegate.runtime.process import Stopping
+from tidegate.runtime.process import Stopping, kept_up
 from tidegate.runtime.telemetry import logger
 
 
@@ -37,7 +37,7 @@ class ProjectorRole:
         metrics = MetricsServer(machine.run_dir, "projector", lambda: _numbers(projector, letters))
         try:
             async with asyncio.TaskGroup() as tasks:
-                serving = tasks.create_task(metrics.run())
+                serving = tasks.create_task(kept_up("metrics", metrics.run))
                 try:
                     logger().info("projector runs")
                     await projector.run(stopping.event)
@@ -55,6 +55,10 @@ class _Alarm:
             "projection of a partition stopped", topic=halt.where.topic, partition=halt.where.partition
         )
 
+    def damaged(self, error: LogCorrupt) -> None:
+        """Nothing can be folded now."""
+        logger().error("the log cannot be followed", code=error.code, why=str(error))
+
     def started_over(self, aside: Path, reason: str) -> None:
         """The file was unusable."""
         logger().error("read model is built anew", path=str(aside), why=reason)
@@ -69,5 +73,6 @@ def _numbers(projector: Projector, letters: DeadLetters) -> dict[str, float]:
     numbers["projected_events_total"] = status.counts.events
     numbers["projected_rows_total"] = status.counts.rows
     numbers["partitions_stopped"] = len(status.halted)
+    numbers["log_damaged"] = float(status.damage is not None)
     numbers["log_gaps"] = len(status.gaps)
     return numbers
