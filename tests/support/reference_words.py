@@ -126,6 +126,11 @@ SETTINGS: dict[str, dict[str, str]] = {
         "duration_s": "Length of a period.",
         "kind": "`fixed`: periods start at `anchor` + k·duration. `first_request`: at the first use after the last ended.",
         "anchor": "Start of one `fixed` period.",
+        "scope": "The limit in the provider's headers that measures it: `unified-5h` of `anthropic-ratelimit-unified-5h-utilization`,"
+        " `codex-primary` or `codex-secondary`, `requests` or `tokens` of `x-ratelimit-…`. What others of the same account use is then"
+        " seen, counts against the window and is forecast as well.",
+        "percent_only": "The provider tells shares of it but no capacity: that is estimated from our own use, with its variance;"
+        " `limit` is where it begins, and its order of magnitude is enough. Needs `scope`.",
     },
     "[[targets]]": {
         "id": "Name of the target. Another pool, provider, model or secret needs a new one: a published id is refused otherwise.",

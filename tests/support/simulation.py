@@ -467,9 +467,9 @@ async def _simulate(seed: int, hours: float, folder: Path) -> History:
         outage_s, switched_s = (begin_s, begin_s + OUTAGE_S), hours * HOUR_S / 2
         control = Control(machine.open_log(("control",)), machine.clock, machine.ids)
         await control.publish_if_new(settings.routing(), "simulation")
-        async with _running(EstimatorRole(machine).run, LogRole(machine).run):
+        async with running(EstimatorRole(machine).run, LogRole(machine).run):
             role = GatewayRole(machine, "gw-0", None)
-            async with _running(role.run), asyncio.TaskGroup() as tasks:
+            async with running(role.run), asyncio.TaskGroup() as tasks:
                 while role.port == 0:
                     await asyncio.sleep(0.01)
                 # An outage is to be the only thing that closes targets at its time.
@@ -518,7 +518,7 @@ async def _switch(control: Control, at_s: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _running(*roles: Role) -> AsyncIterator[None]:
+async def running(*roles: Role) -> AsyncIterator[None]:
     """Roles until the block ends; the last one is stopped first. One that ends early ends the run."""
     async with contextlib.AsyncExitStack() as stack:
         for role in roles:

@@ -22,10 +22,10 @@ from tidegate.events.config import Routing
 from tidegate.events.errors import NotAnEnvelope, UnknownEvent
 from tidegate.events.log.memory import MemoryEventLog
 from tidegate.events.log.port import Record, TopicPartition
-from tidegate.events.signals import AttemptStarted, QuotaObserved
+from tidegate.events.signals import AttemptStarted
 from tidegate.events.topics import SIGNALS
 
-WHOLE = codec.whole_decoder(FOLDED, skipped=(AttemptStarted, QuotaObserved))
+WHOLE = codec.whole_decoder(FOLDED, skipped=(AttemptStarted,))
 NAMES = {kind.__name__ for kind in FOLDED}
 VALUES = [record.value for record in records(400, pools=5) if record.value is not None]
 

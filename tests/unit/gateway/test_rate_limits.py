@@ -43,6 +43,21 @@ CASES = {
         ],
         [Limit("unified-5h", 10_000, 7_500, NOW_NS + 600 * S), Limit("unified-7d", 10_000, 0, None)],
     ),
+    "a coding plan's windows": (
+        [
+            (b"x-codex-primary-used-percent", b"12.5"),
+            (b"x-codex-primary-window-minutes", b"300"),
+            (b"x-codex-primary-reset-after-seconds", b"600"),
+            (b"x-codex-secondary-used-percent", b"100"),
+            (b"x-codex-secondary-reset-at", b"1800000700"),
+            (b"x-codex-secondary-reset-after-seconds", b"0"),
+            (b"x-codex-credits-balance", b"7"),
+        ],
+        [
+            Limit("codex-primary", 10_000, 8_750, NOW_NS + 600 * S),
+            Limit("codex-secondary", 10_000, 0, NOW_NS + 700 * S),
+        ],
+    ),
     "nonsense": (
         [
             (b"x-ratelimit-limit-requests", b"many"),
@@ -51,6 +66,9 @@ CASES = {
             (b"x-ratelimit-", b"5"),
             (b"anthropic-ratelimit-tokens-limit", b"9" * 40),
             (b"anthropic-ratelimit-unified-5h-utilization", b"nan"),
+            (b"x-codex-primary-used-percent", b"much"),
+            (b"x-codex-primary-reset-after-seconds", b"0"),
+            (b"x-codex-secondary-reset-after-seconds", b"9999999999"),
         ],
         [],
     ),

@@ -114,6 +114,15 @@ def test_all_mistakes_are_told_at_once_by_name_and_line() -> None:
             ('[[pools.windows]]\nid = "5h"\nunit = "requests"\nlimit = 100\nduration_s = 18000\n', ""),
             "needs a window",
         ),
+        (("limit = 100", "limit = 100\npercent_only = true"), "window `5h` needs `scope`"),
+        (
+            (
+                "duration_s = 18000",
+                'duration_s = 18000\nscope = "requests"\n[[pools.windows]]\nid = "7d"\nunit = "requests"\nlimit = 9'
+                '\nduration_s = 604800\nscope = "requests"',
+            ),
+            "windows `5h` and `7d` of pool `plan` have the same `scope`",
+        ),
         (('durability = "fast"', 'durability = "best"'), "durability"),
         (("[gateway]", '[log]\nkind = "kafka"\n[gateway]'), "`bootstrap` is missing"),
         (('pool = "plan"', 'pool = "plan"\nforward_headers = ["x-api-key"]'), "never forwarded"),

@@ -302,3 +302,21 @@ async def test_equal_bodies_get_equal_answers_of_a_length_within_the_models_boun
         lengths.add(first["usage"]["completion_tokens"])
     assert len(texts) == 40
     assert lengths == {5, 6, 7, 8, 9}
+
+
+async def test_a_plan_that_tells_percents_tells_nothing_else() -> None:
+    told = [
+        {**minute("tokens", 1_000, 600), "told": "percent"},
+        {**minute("tokens", 100_000, 18_000), "told": "percent"},
+    ]
+    bench = Bench(windows=told)
+    await bench.ask(chat())
+    codex = headers_of(await bench.ask(chat()))
+    assert 0 < int(codex["x-codex-primary-used-percent"]) < 100
+    assert codex["x-codex-primary-window-minutes"] == "10"
+    assert codex["x-codex-secondary-window-minutes"] == "300"
+    assert 0 < int(codex["x-codex-secondary-reset-after-seconds"]) <= 18_000
+    unified = headers_of(await bench.ask(message(), MESSAGES))
+    assert float(unified["anthropic-ratelimit-unified-10m-utilization"]) > 0
+    assert len(unified["anthropic-ratelimit-unified-10m-utilization"]) == 4
+    assert not [name for name in {*codex, *unified} if "remaining" in name or "limit-" in name[-9:]]

@@ -88,3 +88,25 @@ def test_the_tightest_window_is_the_one_with_the_smallest_share_left_and_then_th
     long.admit(0, 90)
     assert tightest([long.state(0), short.state(0)], "requests") == long.state(0)
     assert tightest(states, "tokens") is None
+
+
+def test_others_use_the_window_evenly_while_a_period_runs() -> None:
+    rule = WindowRule(
+        duration_s=100.0, unit="tokens", limit=50, kind="first_request", outside_per_hour=3_600.0
+    )
+    shared = Window(rule, 2.0)
+    assert shared.state(1_000.0).used == 0
+    shared.admit(1_000.0, 1)
+    shared.settle(1_005.0, 20)
+    assert shared.state(1_010.0).used == 40
+    assert shared.admits(1_014.0, 1)
+    assert not shared.admits(1_015.0, 1)
+    assert shared.state(1_050.0).used == 0
+
+
+def test_a_percentage_is_whole_and_never_above_a_hundred() -> None:
+    tokens = window("fixed", "tokens", 1_000)
+    tokens.settle(1.0, 424)
+    assert tokens.state(1.0).percent == 42
+    tokens.settle(1.0, 2_000)
+    assert tokens.state(1.0).percent == 100

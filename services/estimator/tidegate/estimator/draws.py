@@ -30,16 +30,17 @@ def _permutations(count: int) -> list[list[int]]:
     return tables
 
 
-def _build() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+def _build() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     grid = [(k + 0.5) / DRAWS for k in range(DRAWS)]
     normal = [NormalDist().inv_cdf(u) for u in grid]
-    tables = _permutations(6 + 3 * MAX_STEPS)
+    tables = _permutations(7 + 3 * MAX_STEPS)
     series = np.array([[normal[k] for k in table] for table in tables[:5]])
     uniform = np.array([[grid[k] for k in table] for table in tables[5 : 5 + MAX_STEPS]])
-    steps = np.array([[normal[k] for k in table] for table in tables[5 + MAX_STEPS : -1]])
-    member = np.array([grid[k] for k in tables[-1]])
-    return series, uniform, steps[:MAX_STEPS], steps[MAX_STEPS:], member
+    steps = np.array([[normal[k] for k in table] for table in tables[5 + MAX_STEPS : -2]])
+    member = np.array([grid[k] for k in tables[-2]])
+    quota = np.array([normal[k] for k in tables[-1]])
+    return series, uniform, steps[:MAX_STEPS], steps[MAX_STEPS:], member, quota
 
 
-SERIES_NORMALS, ACTIVE_UNIFORMS, DRIFT_NORMALS, NOISE_NORMALS, MEMBER_UNIFORMS = _build()
-"""Shapes (5, DRAWS): slow, fast, shape, start, stop; then (MAX_STEPS, DRAWS) each, one row per bin; (DRAWS,)."""
+SERIES_NORMALS, ACTIVE_UNIFORMS, DRIFT_NORMALS, NOISE_NORMALS, MEMBER_UNIFORMS, QUOTA_NORMALS = _build()
+"""Shapes (5, DRAWS): slow, fast, shape, start, stop; then (MAX_STEPS, DRAWS) each, one row per bin; twice (DRAWS,)."""

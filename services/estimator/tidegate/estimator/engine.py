@@ -22,7 +22,7 @@ from tidegate.events.ids import IdSource
 from tidegate.events.log.port import EventLog, Outgoing, Record, TopicPartition, Writer
 from tidegate.events.partition import PARTITIONS, partition_of
 from tidegate.events.quota import duration_ns
-from tidegate.events.signals import AttemptStarted, QuotaObserved
+from tidegate.events.signals import AttemptStarted
 from tidegate.events.topics import SIGNALS, SNAPSHOTS, STATE
 from tidegate.events.types import PoolId, TargetId
 
@@ -32,7 +32,7 @@ _BEHIND_INTERVALS = 4
 
 _partition = attrgetter("partition")
 _FOLDED = frozenset(kind.__name__ for kind in FOLDED)
-_decode = codec.whole_decoder(FOLDED, skipped=(AttemptStarted, QuotaObserved)).decode
+_decode = codec.whole_decoder(FOLDED, skipped=(AttemptStarted,)).decode
 _rows = msgspec.json.Decoder(Row)
 
 

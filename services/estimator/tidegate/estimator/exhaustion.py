@@ -70,8 +70,8 @@ def forecast(
         paths = roll(block, now_ns / 1e6, horizon_ms)
         if outside is not None:
             others, places = outside
-            theirs = roll(others.closed_at(places[cut], now_ns), now_ns / 1e6, horizon_ms)
-            paths = _added(paths, theirs)
+            theirs = others.closed_at(places[cut], now_ns)
+            paths = _added(paths, roll(theirs, now_ns / 1e6, horizon_ms), _seen(theirs))
         parts.append(_forecast(block, paths, horizon_ms, remaining[..., cut]))
     return Forecast(*(np.concatenate(field, axis=-1) for field in zip(*parts, strict=True)))
 
@@ -89,12 +89,17 @@ def will_exhaust(p_exhaust: FloatArray, cost_false: float, cost_miss: float) -> 
     return act
 
 
-def _added(ours: Paths, theirs: Paths) -> Paths:
-    return ours._replace(units=ours.units + np.roll(theirs.units, _ANOTHER, axis=1))
+def _added(ours: Paths, theirs: Paths, seen: BoolArray) -> Paths:
+    return ours._replace(units=ours.units + np.roll(np.where(seen, theirs.units, 0.0), _ANOTHER, axis=1))
+
+
+def _seen(block: FloatArray) -> BoolArray:
+    seen: BoolArray = (block[BIN_MS] > 0) & ((block[LEVEL_BIN] >= 0) | (block[OPEN_UNITS] > 0))
+    return seen
 
 
 def _forecast(block: FloatArray, paths: Paths, horizon_ms: FloatArray, remaining: FloatArray) -> Forecast:
-    seen = (block[BIN_MS] > 0) & ((block[LEVEL_BIN] >= 0) | (block[OPEN_UNITS] > 0))
+    seen = _seen(block)
     record, total = block[RECORD], paths.total()
     passage = passage_s(paths, remaining)
     passes = np.isfinite(passage)

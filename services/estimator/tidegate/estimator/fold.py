@@ -8,6 +8,7 @@ from tidegate.estimator import cache, model_time, output_length
 from tidegate.estimator.batch import Batch
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
 from tidegate.estimator.state import CLASSES, UNLISTED, Cooldown, State, indexes
+from tidegate.estimator.told import Report
 from tidegate.events import causes
 from tidegate.events.decision import WindowUse
 from tidegate.events.envelope import Envelope
@@ -16,6 +17,7 @@ from tidegate.events.signals import (
     AttemptFailed,
     DemandSeen,
     FirstTokenSeen,
+    QuotaObserved,
     SettlementCorrected,
     UsageSettled,
 )
@@ -66,6 +68,7 @@ class Folding:
             FirstTokenSeen: self._first_token,
             SettlementCorrected: self._corrected,
             DemandSeen: self._demanded,
+            QuotaObserved: self._quota_told,
         }
         """What takes a signal (data, ts, partition), by the type of its data; others change no belief."""
 
@@ -270,6 +273,29 @@ class Folding:
             self.batch.demands += (series, ts, units, alternative, longer_units, duration_ns)
             longer_units = units
 
+    def _quota_told(self, data: QuotaObserved, ts: int, partition: int) -> None:
+        """What a provider says of a window of the pool. Rare: a gateway asks at most once a second per target."""
+        use, limit, remaining = data.window, data.limit, data.remaining
+        if use is None or use.duration_ns <= 0 or limit is None or limit <= 0 or remaining is None:
+            return
+        state, pool = self.state, self.state.pool(data.pool, partition)
+        report = Report(
+            series=self._window(pool, use),
+            ts_ns=ts,
+            start_ns=model_time.period_start_ns(use, ts),
+            duration_ns=use.duration_ns,
+            first_request=use.first_request,
+            limit=limit,
+            remaining=remaining,
+            counted=use.units,
+            guess=data.guess,
+        )
+        if not state.told.is_due(report):
+            return
+        self.batch.apply_uses(state)  # the report is of all that was used until now
+        state.told.observe(state.ledger, report)
+        self.pools.add(pool)
+
 
 def _rates(price: ListPrice) -> tuple[int, ...]:
     """The list price of each class, missing cache classes filled; UNLISTED where none is known."""
@@ -289,7 +315,7 @@ def _counts(tokens: Tokens) -> tuple[int | None, ...]:
     )
 
 
-FOLDED = (UsageSettled, AttemptFailed, FirstTokenSeen, SettlementCorrected, DemandSeen)
+FOLDED = (UsageSettled, AttemptFailed, FirstTokenSeen, SettlementCorrected, DemandSeen, QuotaObserved)
 """Events of the signals topic that change a belief; the data of others need not be decoded."""
 
 

@@ -15,12 +15,14 @@ from tidegate.estimator.health import Health
 from tidegate.estimator.price_filter import PriceFilter
 from tidegate.estimator.rate_filter import RateFilter
 from tidegate.estimator.shadow_price import ValueSketch
+from tidegate.estimator.told import Told, ToldRow
 from tidegate.estimator.windows import WindowLedger
 from tidegate.events.snapshots import pool_subject, target_subject
 from tidegate.events.types import Cause, PoolId, TargetId, WindowId
 
-FOLD_VERSION = 2
-"""2: time in which a pool had no quota left is missing from the consumption of its windows, not idle."""
+FOLD_VERSION = 3
+"""2: time in which a pool had no quota left is missing from the consumption of its windows, not idle.
+3: providers tell of windows: the capacity of those of which they tell shares, and the use of others."""
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 """Token classes, in the order of a target's five price series."""
 RATES = ("ttft", "speed", "length")
@@ -47,6 +49,8 @@ class WindowRow(msgspec.Struct, omit_defaults=True):
     use: list[float]
     demand: list[float]
     sketch: list[float]
+    told: ToldRow | None = None
+    """Of a window that its provider tells of."""
 
 
 class Row(msgspec.Struct, omit_defaults=True):
@@ -75,6 +79,8 @@ def upcast_row(row: Row) -> Row:
         if row.cooldown.cause == "quota_exhausted" and row.cooldown.until_ns is not None:
             row.shut = (0, row.cooldown.until_ns)
         row.fold = 2
+    if row.fold == 2:
+        row.fold = 3  # No provider has told of a window yet: reports carried none.
     if row.fold != FOLD_VERSION:
         raise StateVersionUnknown(
             f"state of {row.subject} has fold version {row.fold}, this build folds version {FOLD_VERSION}:"
@@ -124,6 +130,7 @@ class State:
         self.use = Consumption()
         self.demand = Consumption()
         self.sketch = ValueSketch()
+        self.told = Told()
 
     def target(self, target: TargetId, partition: int) -> int:
         """Index of a target, made at first sight."""
@@ -211,6 +218,7 @@ class State:
             use=self.use.row(w),
             demand=self.demand.row(w),
             sketch=self.sketch.row(w),
+            told=self.told.row(w),
         )
 
     def load(self, row: Row, partition: int) -> None:
@@ -246,6 +254,8 @@ class State:
             self.use.load(w, stored.use)
             self.demand.load(w, stored.demand)
             self.sketch.load(w, stored.sketch)
+            if stored.told is not None:
+                self.told.load(w, stored.duration_ns, stored.told)
 
 
 def indexes(numbers: Iterable[int]) -> IntArray:

@@ -1,7 +1,7 @@
 """Beliefs about quota windows: use, UVI with status, exhaustion forecast, shadow price longest window first. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +19,9 @@ from tidegate.estimator.shadow_price import (
     shadow_price,
 )
 from tidegate.estimator.state import State, indexes
+from tidegate.estimator.told_beliefs import forecast_told, told_quota
 from tidegate.estimator.windows import NO_ANCHOR, WindowState
-from tidegate.events.config import Pool, Routing, Window
+from tidegate.events.config import Pool, Routing, UviLimits, Window
 from tidegate.events.quota import duration_ns, reference_nanousd
 from tidegate.events.snapshots import Belief, WindowBelief
 from tidegate.events.types import PoolId
@@ -39,6 +40,14 @@ class _Place(NamedTuple):
     rank: int
 
 
+class _Quota(NamedTuple):
+    """Use of the windows, their limits, and what is left of them for us."""
+
+    ledger: WindowState
+    limits: IntArray
+    free: FloatArray
+
+
 def window_beliefs(
     state: State, now_ns: int, routing: Routing, pools: Sequence[PoolId]
 ) -> tuple[dict[PoolId, list[WindowBelief]], dict[int, int]]:
@@ -50,16 +59,25 @@ def window_beliefs(
     if not places:
         return {}, {}
     idx = indexes(place.series for place in places)
-    ledger = _ledger(state, idx, places, now_ns)
-    ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, ledger.remaining.astype(np.float64))
-    prices = _shadow_prices(state, idx, places, ledger, now_ns, routing)
-    limits = {pool.id: pool.uvi for pool in routing.pools}
-    index = _uvi(state, idx, places, ledger, uvi.thresholds_of([limits[place.pool] for place in places]))
+    limits = np.array([place.window.limit for place in places], dtype=np.int64)
+    ledger = _ledger(state, idx, places, limits, now_ns)
+    told = told_quota(state, idx, ledger, limits, now_ns)
+    if told is None:
+        ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, ledger.remaining.astype(np.float64))
+        free = ledger.remaining.astype(np.float64)
+    else:
+        ledger, limits = told.ledger, told.limits
+        ahead = forecast_told(state, idx, ledger, told, now_ns)
+        free = np.maximum(ledger.remaining - told.outside_demand, 0.0)
+    prices = _shadow_prices(state, idx, places, _Quota(ledger, limits, free), now_ns, routing)
+    bounds = {pool.id: pool.uvi for pool in routing.pools}
+    index = _uvi(state, idx, places, _Quota(ledger, limits, free), bounds)
     found: dict[PoolId, list[WindowBelief]] = {}
     for k, place in enumerate(places):
-        found.setdefault(place.pool, []).append(
-            _belief(place, ledger, ahead, index, float(prices[k]), k, now_ns)
-        )
+        belief = _belief(place, ledger, ahead, index, float(prices[k]), k, now_ns)
+        if told is not None:
+            belief = told.added_to(belief, k)
+        found.setdefault(place.pool, []).append(belief)
     return found, {place.series: int(index.status[k]) for k, place in enumerate(places)}
 
 
@@ -80,9 +98,10 @@ def _longest_first(window: Window) -> tuple[float, str]:
     return -window.duration_s, window.id
 
 
-def _ledger(state: State, idx: IntArray, places: Sequence[_Place], now_ns: int) -> WindowState:
+def _ledger(
+    state: State, idx: IntArray, places: Sequence[_Place], limits: IntArray, now_ns: int
+) -> WindowState:
     lengths = indexes(duration_ns(place.window) for place in places)
-    limits = indexes(place.window.limit for place in places)
     anchors = indexes(
         place.window.anchor_ns if place.window.kind == "fixed" else NO_ANCHOR for place in places
     )
@@ -93,26 +112,26 @@ def _uvi(
     state: State,
     idx: IntArray,
     places: Sequence[_Place],
-    ledger: WindowState,
-    thresholds: uvi.Thresholds,
+    quota: _Quota,
+    bounds: Mapping[PoolId, UviLimits],
 ) -> uvi.Uvi:
-    limits = np.array([place.window.limit for place in places], dtype=np.float64)
+    thresholds = uvi.thresholds_of([bounds[place.pool] for place in places])
+    ledger = quota.ledger
     previous = indexes(state.window[place.series].status for place in places)
     # Our own count is never stale: every use of ours is in it.
-    return uvi.uvi(ledger.used / limits, ledger.elapsed, np.zeros(idx.size), previous, thresholds)
+    return uvi.uvi(ledger.used / quota.limits, ledger.elapsed, np.zeros(idx.size), previous, thresholds)
 
 
 def _shadow_prices(
     state: State,
     idx: IntArray,
     places: Sequence[_Place],
-    ledger: WindowState,
+    quota: _Quota,
     now_ns: int,
     routing: Routing,
 ) -> FloatArray:
-    limits = np.array([place.window.limit for place in places], dtype=np.float64)
+    ledger, limits, remaining = quota
     sketch = state.sketch.take(idx)
-    remaining = ledger.remaining.astype(np.float64)
     demand = forecast(state.demand, idx, now_ns, ledger.resets_at_ns, remaining).draws
     bins = state.demand.closed_at(idx, now_ns)[_CLOSED_BINS]
     prior = np.array([_reference(place, routing) for place in places])

@@ -62,11 +62,19 @@ class WindowLedger(IntColumns):
         The difference to our own count is booked as use from outside; an older measurement than the last, or of
         a past period, is ignored.
         """
+        fresh = self.enter(idx, ts_ns, start_ns, overlap_ns)
+        self.data[OUTSIDE, idx] = np.where(fresh, used - self.data[USED, idx], self.data[OUTSIDE, idx])
+
+    def enter(self, idx: IntArray, ts_ns: IntArray, start_ns: IntArray, overlap_ns: IntArray) -> BoolArray:
+        """The provider tells at `ts_ns` of the period of `start_ns`; from now on only it says when the period began.
+
+        False for reports that are older than the last or of a past period: they change nothing.
+        """
         block = self.take(idx)
-        fresh = _roll(block, start_ns, overlap_ns) & (ts_ns >= block[OBSERVED_NS])
-        block[OUTSIDE] = np.where(fresh, used - block[USED], block[OUTSIDE])
+        fresh: BoolArray = _roll(block, start_ns, overlap_ns) & (ts_ns >= block[OBSERVED_NS])
         block[OBSERVED_NS] = np.where(fresh, ts_ns, block[OBSERVED_NS])
         self.put(idx, block)
+        return fresh
 
     def state(
         self, idx: IntArray, now_ns: int, duration_ns: IntArray, limit: IntArray, anchor_ns: IntArray
@@ -115,7 +123,8 @@ def _same(known_ns: IntArray, start_ns: IntArray, overlap_ns: IntArray) -> BoolA
 def _roll(block: IntArray, start_ns: IntArray, overlap_ns: IntArray) -> BoolArray:
     """Make room for the period of `start_ns`; True where it is the running one."""
     current = _same(block[START_NS], start_ns, overlap_ns)
-    block[START_NS] = np.where(current, np.minimum(block[START_NS], start_ns), block[START_NS])
+    earlier = current & (block[OBSERVED_NS] == _NEVER)  # what a provider said of its own period stays
+    block[START_NS] = np.where(earlier, np.minimum(block[START_NS], start_ns), block[START_NS])
     newer = ~current & (start_ns > block[START_NS])
     known = _same(block[PREVIOUS_START_NS], start_ns, overlap_ns)
     between = ~current & ~newer & ~known & (start_ns > block[PREVIOUS_START_NS])

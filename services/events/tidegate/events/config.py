@@ -70,6 +70,10 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     duration_s: Seconds
     kind: Literal["fixed", "first_request"] = "fixed"
     anchor_ns: Instant = msgspec.field(name="anchor", default=0)
+    scope: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$")] | None = None
+    """The limit in the provider's headers that measures it: `unified-5h`, `codex-primary`, `requests`."""
+    percent_only: bool = False
+    """The provider tells shares of it, no capacity: `limit` is a guess to begin with."""
 
 
 class UviLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -131,3 +131,7 @@ class QuotaObserved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     limit: int | None = None
     remaining: int | None = None
     resets_at_ns: int | None = None
+    window: WindowUse | None = None
+    """The pool's window that it measures; `units` are those of the answered attempt that it counts already."""
+    guess: int | None = None
+    """Of a window whose provider tells shares only: its capacity as the config guesses it."""

@@ -76,7 +76,15 @@ class WindowBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     period_start_ns: int | None
     resets_at_ns: int | None
     used: int
+    """Own use, and that of others where the provider tells of it."""
     limit: int
+    """As the config states it; of a window whose provider tells shares only, what `capacity` expects."""
+    capacity: Belief | None = None
+    """Only where the provider tells shares: `prior` while nothing but the config's guess is known."""
+    outside: Belief | None = None
+    """Units that others used of the running period; None where the provider does not tell."""
+    outside_demand: float | None = None
+    """Units that others are expected to use until the reset."""
     uvi: float | None = None
     status: UviStatus = "unknown"
     p_exhaust: float | None = None

@@ -14,10 +14,10 @@ from tidegate.events.ids import IdSource
 from tidegate.events.journal.journal import Journal
 from tidegate.events.journal.receipt import Receipt
 from tidegate.events.money import FREE
-from tidegate.events.signals import AttemptFailed, AttemptStarted, Outcome, QuotaObserved
+from tidegate.events.signals import AttemptFailed, AttemptStarted, Outcome
 from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId, Dialect
-from tidegate.gateway import headers, rate_limits, taxonomy
+from tidegate.gateway import headers, rate_limits, taxonomy, told_quota
 from tidegate.gateway.crossings import Crossed
 from tidegate.gateway.dialects import seals
 from tidegate.gateway.dialects.history import Turns
@@ -36,7 +36,7 @@ from tidegate.gateway.upstream import Upstream
 
 MAX_ERROR_BODY_BYTES = 256 * 1024
 QUOTA_NOTED_EVERY_NS = 1_000_000_000
-_TOO_MANY = 429
+_CLIENT_ERROR, _TOO_MANY = 400, 429
 
 
 class Tools(Protocol):
@@ -167,15 +167,10 @@ class Attempt:
         if now_ns - target.quota_noted_ns < QUOTA_NOTED_EVERY_NS and upstream.status != _TOO_MANY:
             return
         target.quota_noted_ns = now_ns
-        for limit in rate_limits.limits_of(upstream.headers, self.tools.clock.wall_ns()):
-            event = QuotaObserved(
-                target=self.started.target,
-                pool=self.started.pool,
-                scope=limit.scope,
-                limit=limit.limit,
-                remaining=limit.remaining,
-                resets_at_ns=limit.resets_at_ns,
-            )
+        wall_ns, served = self.tools.clock.wall_ns(), upstream.status < _CLIENT_ERROR
+        for limit in rate_limits.limits_of(upstream.headers, wall_ns):
+            window = target.measured.get(limit.scope)
+            event = told_quota.observed(limit, window, self.started, wall_ns, served=served)
             self.tools.journal.record(SIGNALS, target.partition, self.started.target, event, self.job.context)
 
     async def read(self, upstream: UpstreamExchange) -> bytes:

@@ -16,6 +16,8 @@ _ANTHROPIC = b"anthropic-ratelimit-"
 _OPENAI_NAME = re.compile(rb"(limit|remaining|reset)-([a-z][a-z-]{0,31})")
 _ANTHROPIC_NAME = re.compile(rb"([a-z0-9][a-z0-9-]{0,31})-(limit|remaining|reset)")
 _UTILIZATION = re.compile(rb"unified-([a-z0-9-]{1,32})-utilization")
+_CODEX = b"x-codex-"
+_CODEX_NAME = re.compile(rb"(primary|secondary)-(used-percent|reset-at|reset-after-seconds)")
 _SHARE_UNITS = 10_000
 _NS = 1_000_000_000
 
@@ -24,7 +26,7 @@ class Limit(msgspec.Struct, frozen=True):
     """One limit as its provider states it; None where it did not say."""
 
     scope: str
-    """`requests`, `tokens`, `input-tokens`, … or `unified-<window>` in ten-thousandths of a window."""
+    """`requests`, `tokens`, `input-tokens`, … or `unified-<window>` and `codex-<window>` in ten-thousandths of one."""
     limit: int | None = None
     remaining: int | None = None
     resets_at_ns: int | None = None
@@ -42,7 +44,12 @@ def limits_of(headers: Iterable[Header], now_ns: int) -> list[Limit]:
             field, scope = (match[2], match[1]) if match else (b"", b"")
             share = _UTILIZATION.fullmatch(name, len(_ANTHROPIC))
             if share is not None:
-                _take_share(found.setdefault(f"unified-{share[1].decode()}", {}), value)
+                _take_share(found.setdefault(f"unified-{share[1].decode()}", {}), value, 1.0)
+        elif name.startswith(_CODEX):
+            match = _CODEX_NAME.fullmatch(name, len(_CODEX))
+            if match:
+                _take_codex(found.setdefault(f"codex-{match[1].decode()}", {}), match[2], value, now_ns)
+            continue
         else:
             continue
         if field:
@@ -58,7 +65,7 @@ def limits_of(headers: Iterable[Header], now_ns: int) -> list[Limit]:
 def told(limits: Iterable[Limit], dialect: Dialect, now_ns: int) -> Iterator[Header]:
     """The headers in which a dialect's clients look for these limits; shares of a window have none."""
     for limit in limits:
-        if limit.scope.startswith("unified-"):
+        if limit.scope.startswith(("unified-", "codex-")):
             continue
         scope = limit.scope.encode()
         fields: list[tuple[bytes, bytes]] = []
@@ -90,10 +97,21 @@ def _as_duration(at_ns: int, now_ns: int) -> bytes:
     return b"%dm%ds" % (minutes, seconds) if minutes else b"%ds" % seconds
 
 
-def _take_share(said: dict[str, int | None], value: bytes) -> None:
-    """A used share of a window, 0 to 1: its limit is a whole window."""
+def _take_codex(said: dict[str, int | None], field: bytes, value: bytes, now_ns: int) -> None:
+    if field == b"used-percent":
+        _take_share(said, value, 100.0)
+    elif field == b"reset-at":
+        said["reset"] = _instant(value, now_ns)
+    else:
+        ahead_s = _count(value)
+        if ahead_s and ahead_s * _NS <= timing.MAX_AHEAD_NS:
+            said.setdefault("reset", now_ns + ahead_s * _NS)
+
+
+def _take_share(said: dict[str, int | None], value: bytes, whole: float) -> None:
+    """What is used of a window, `whole` being all of it: its limit is a whole window."""
     try:
-        used = float(value)
+        used = float(value) / whole
     except ValueError:
         return
     if 0.0 <= used < 1e6:

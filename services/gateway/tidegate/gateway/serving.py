@@ -36,6 +36,7 @@ class ServedTarget:
         "config",
         "dialects",
         "forwarded",
+        "measured",
         "model_json",
         "origin",
         "partition",
@@ -74,6 +75,8 @@ class ServedTarget:
             dialect: rules_for(dialect, config.provider, config.base_url) for dialect in self.dialects
         }
         self.windows = {window.id: window for window in pool.windows}
+        self.measured = {window.scope: window for window in pool.windows if window.scope is not None}
+        """Windows by the limit in the provider's headers that tells of them."""
         self.whole_deadlines = for_whole_answers(config.deadlines)
         """Deadlines of a call whose head comes with its finished answer."""
         self.quota_noted_ns = 0

@@ -122,7 +122,7 @@ def _window(
         )
     shadow, use_p90, p_exhaust = belief.shadow_nanousd, belief.use_p90, belief.p_exhaust
     # A belief published under another config knows that config's limit.
-    limit = belief.limit if same_config else window.limit
+    limit = belief.limit if same_config or window.percent_only else window.limit
     start_ns = -length_ns if belief.period_start_ns is None else belief.period_start_ns
     return WindowFacts(
         window=window,

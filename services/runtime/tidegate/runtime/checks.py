@@ -66,6 +66,11 @@ def _pools(pools: Iterable[Pool]) -> Iterator[Mistake]:
                 path = ("pools", index, "windows", place, "id")
                 yield Mistake(path, f"pool `{pool.id}` has two windows `{window.id}`")
             seen.add(window.id)
+            if window.percent_only and window.scope is None:
+                path = ("pools", index, "windows", place, "percent_only")
+                yield Mistake(
+                    path, f"window `{window.id}` needs `scope`: which of the provider's limits it is"
+                )
         if pool.billing == "flat" and not pool.windows:
             yield Mistake(
                 ("pools", index), f"flat pool `{pool.id}` needs a window: nothing else bounds its use"

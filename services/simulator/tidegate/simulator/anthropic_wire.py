@@ -100,13 +100,13 @@ class AnthropicWire:
     ) -> Headers:
         """`request-id`, the tightest short window per unit, each long window as a unified utilization."""
         lines: Headers = [(b"request-id", f"req_{request_id}".encode())]
-        short = [state for state in states if state.nominal_s < _LONG_S]
+        short = [state for state in states if state.nominal_s < _LONG_S and state.told == "count"]
         for unit, pending in (("requests", 0), ("tokens", pending_tokens)):
             state = tightest(short, unit)
             if state is not None:
                 lines += _unit_headers(unit, state, pending, now_s)
         for state in states:
-            if state.nominal_s >= _LONG_S:
+            if state.nominal_s >= _LONG_S or state.told == "percent":
                 lines += _unified_headers(state, now_s)
         return lines
 
@@ -144,9 +144,10 @@ def _unit_headers(unit: str, state: WindowState, pending: int, now_s: float) -> 
 def _unified_headers(state: WindowState, now_s: float) -> Headers:
     name = f"anthropic-ratelimit-unified-{state.name}"
     reset_s = now_s + state.duration_s if state.reset_s is None else state.reset_s
+    share = f"{state.used / state.limit:.4f}" if state.told == "count" else f"{state.percent / 100:.2f}"
     return [
         (f"{name}-status".encode(), b"allowed" if state.remaining else b"rejected"),
-        (f"{name}-utilization".encode(), f"{state.used / state.limit:.4f}".encode()),
+        (f"{name}-utilization".encode(), share.encode()),
         (f"{name}-reset".encode(), b"%d" % round(reset_s)),
     ]
 

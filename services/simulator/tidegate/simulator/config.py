@@ -49,6 +49,8 @@ class WindowRule(Strict, frozen=True):
     limit: Positive
     kind: Literal["fixed", "first_request"] = "fixed"
     name: str = ""
+    told: Literal["count", "percent"] = "count"
+    outside_per_hour: Duration = 0.0
 
 
 class FaultRule(Strict, frozen=True):

@@ -1,5 +1,6 @@
 """Writes OpenAI chat completions: bodies, chunks, errors and `x-ratelimit-*` headers."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -139,10 +140,13 @@ class OpenAiWire:
     def headers(
         self, request_id: str, states: Sequence[WindowState], pending_tokens: int, now_s: float
     ) -> Headers:
-        """`x-request-id`, and per unit the tightest window as limit, remaining, and time to its reset."""
+        """`x-request-id`, and per unit the tightest window as limit, remaining, and time to its reset; windows told in
+        percents as a coding plan's `primary` and `secondary`."""
         lines: Headers = [(b"x-request-id", f"req_{request_id}".encode())]
+        counted = [state for state in states if state.told == "count"]
+        lines += _plan_headers([state for state in states if state.told == "percent"], now_s)
         for unit, pending in (("requests", 0), ("tokens", pending_tokens)):
-            state = tightest(list(states), unit)
+            state = tightest(counted, unit)
             if state is None:
                 continue
             rest_s = state.duration_s if state.reset_s is None else state.reset_s - now_s
@@ -152,6 +156,19 @@ class OpenAiWire:
                 (f"x-ratelimit-reset-{unit}".encode(), span(rest_s).encode()),
             ]
         return lines
+
+
+def _plan_headers(states: list[WindowState], now_s: float) -> Headers:
+    lines: Headers = []
+    shortest_first = sorted(states, key=lambda state: state.nominal_s)
+    for name, state in zip(("primary", "secondary"), shortest_first, strict=False):
+        rest_s = state.duration_s if state.reset_s is None else state.reset_s - now_s
+        lines += [
+            (f"x-codex-{name}-used-percent".encode(), b"%d" % state.percent),
+            (f"x-codex-{name}-window-minutes".encode(), b"%d" % round(state.nominal_s / 60)),
+            (f"x-codex-{name}-reset-after-seconds".encode(), b"%d" % max(math.ceil(rest_s), 0)),
+        ]
+    return lines
 
 
 def usage(tokens: TokenClasses) -> dict[str, Any]:

@@ -20,6 +20,12 @@ class WindowState(NamedTuple):
     nominal_s: float
     duration_s: float
     reset_s: float | None
+    told: Literal["count", "percent"] = "count"
+
+    @property
+    def percent(self) -> int:
+        """What is used, in whole percents: all that headers say of some plans."""
+        return round(100.0 * min(self.used / self.limit, 1.0))
 
     @property
     def remaining(self) -> int:
@@ -28,12 +34,14 @@ class WindowState(NamedTuple):
 
 
 class Window:
-    """One quota period. A request window is charged on admission, a token window on settlement."""
+    """One quota period. A request window is charged on admission, a token window on settlement; others of the same
+    account use it evenly while it runs."""
 
     def __init__(self, rule: WindowRule, speed: float) -> None:
         self.rule = rule
         self.name = rule.name or span_name(rule.duration_s)
         self._duration_s = rule.duration_s / speed
+        self._outside_per_s = rule.outside_per_hour * speed / 3600.0
         self._start_s: float | None = None
         self._used = 0
 
@@ -45,17 +53,18 @@ class Window:
             self.name,
             self.rule.unit,
             self.rule.limit,
-            self._used,
+            self._all_used(now_s),
             self.rule.duration_s,
             self._duration_s,
             reset_s,
+            self.rule.told,
         )
 
     def admits(self, now_s: float, weight: int) -> bool:
         """Whether one more request fits; tokens are known only afterwards, so any token left admits."""
         self._roll(now_s)
         need = weight if self.rule.unit == "requests" else 1
-        return self._used + need <= self.rule.limit
+        return self._all_used(now_s) + need <= self.rule.limit
 
     def admit(self, now_s: float, weight: int) -> None:
         """A request was let in: a period begins if none runs."""
@@ -68,6 +77,11 @@ class Window:
         if self.rule.unit == "tokens" and weighted_tokens > 0:
             self._begin(now_s)
             self._used += weighted_tokens
+
+    def _all_used(self, now_s: float) -> int:
+        if self._start_s is None:
+            return self._used
+        return self._used + int(self._outside_per_s * (now_s - self._start_s))
 
     def _begin(self, now_s: float) -> None:
         self._roll(now_s)
