@@ -118,8 +118,7 @@ def test_all_mistakes_are_told_at_once_by_name_and_line() -> None:
         (
             (
                 "duration_s = 18000",
-                'duration_s = 18000\nscope = "requests"\n[[pools.windows]]\nid = "7d"\nunit = "requests"\nlimit = 9'
-                '\nduration_s = 604800\nscope = "requests"',
+                'duration_s = 18000\nscope = "x"\n[[pools.windows]]\nid = "7d"\nunit = "tokens"\nlimit = 9\nduration_s = 9\nscope = "x"',
             ),
             "windows `5h` and `7d` of pool `plan` have the same `scope`",
         ),

@@ -66,15 +66,24 @@ def _pools(pools: Iterable[Pool]) -> Iterator[Mistake]:
                 path = ("pools", index, "windows", place, "id")
                 yield Mistake(path, f"pool `{pool.id}` has two windows `{window.id}`")
             seen.add(window.id)
-            if window.percent_only and window.scope is None:
-                path = ("pools", index, "windows", place, "percent_only")
-                yield Mistake(
-                    path, f"window `{window.id}` needs `scope`: which of the provider's limits it is"
-                )
+            yield from _scope(("pools", index, "windows", place), pool, place)
         if pool.billing == "flat" and not pool.windows:
             yield Mistake(
                 ("pools", index), f"flat pool `{pool.id}` needs a window: nothing else bounds its use"
             )
+
+
+def _scope(path: Path, pool: Pool, place: int) -> Iterator[Mistake]:
+    window = pool.windows[place]
+    if window.scope is None:
+        if window.percent_only:
+            said = f"window `{window.id}` needs `scope`: which of the provider's limits it is"
+            yield Mistake((*path, "percent_only"), said)
+        return
+    for other in pool.windows[:place]:
+        if other.scope == window.scope:
+            said = f"windows `{other.id}` and `{window.id}` of pool `{pool.id}` have the same `scope`"
+            yield Mistake((*path, "scope"), said)
 
 
 def _targets(settings: Settings) -> Iterator[Mistake]:
