@@ -111,6 +111,9 @@ SETTINGS: dict[str, dict[str, str]] = {
         "windows": "Its quota windows.",
         "admit_quantile": "Reserved: this version reads it and does not use it.",
         "uvi": "Where the statuses of its windows begin.",
+        "fee_nanousd": "What a `flat` pool costs per `fee_period_s`: shown as the price per unit used (`tidegate prices`), no part of any"
+        " decision, for it is paid anyway.",
+        "fee_period_s": "Period of the fee; by default 30 days.",
     },
     "[pools.uvi]": {
         "stressed": "Index from which a window is stressed.",

@@ -64,6 +64,12 @@ def test_quota_of_a_plan_has_its_shadow_price() -> None:
     assert (row.listed_nanousd, row.age_s) == (None, 0.0)
 
 
+def test_the_fee_of_a_plan_stands_beside_its_shadow_price() -> None:
+    belief = of_pool("p", used("w", 5, 10**6, shadow_nanousd=0.0, amortised_nanousd=310.0))
+    rows = [row for row in board(CONFIG, newest([belief]), NOW_NS) if row.target == "a"]
+    assert [(row.basis, row.believed_nanousd) for row in rows] == [("shadow", 0), ("amortised", usd(0.31))]
+
+
 def test_of_two_snapshots_the_higher_version_counts() -> None:
     old, new = of_target("m", version=4), of_target("m", version=5)
     assert newest([new, old]) == newest([old, new]) == {"target:m": new}

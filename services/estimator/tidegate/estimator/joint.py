@@ -1,8 +1,4 @@
-"""Several limits at once: they are judged on the same draws, for P(any) is not 1 - Π(1 - P).
-
-Also rolling windows, where use falls out as time goes on: there the quota is passed where a path is highest, not
-where it ends.
-"""
+"""Several limits at once: they are judged on the same draws, for P(any) is not 1 - Π(1 - P)."""
 
 from typing import NamedTuple
 
@@ -10,7 +6,6 @@ import numpy as np
 
 from tidegate.estimator.columns import FloatArray, IntArray
 from tidegate.estimator.draws import DRAWS
-from tidegate.estimator.paths import Paths
 
 _HALF = 0.25
 
@@ -48,24 +43,3 @@ def joint(passage_s: FloatArray, p_exhaust: FloatArray, pool: IntArray, pools: i
         sum_s = sum_s + np.where(some[k], first[k], 0.0)
     mean_s = np.where(count > 0, sum_s / np.maximum(count, 1), np.nan)
     return Joint(p_any, np.where(np.isnan(total), np.nan, mean_s))
-
-
-def rolling_passage_s(paths: Paths, past_units: FloatArray, quota: FloatArray) -> FloatArray:
-    """Seconds until use of the last window length reaches `quota` (n,) on each draw (DRAWS, n); inf for never.
-
-    `past_units` (bins, n) is what was used in the bins before now, the oldest first; one bin of it falls out with
-    each step of the paths, and what falls out and what is used is spread evenly over the step.
-    """
-    inside = np.zeros(quota.shape)
-    for units in past_units:
-        inside = inside + units
-    level = np.broadcast_to(inside, paths.units.shape[1:])
-    when = np.where(level >= quota, 0.0, np.inf)
-    for j, (units, from_s, to_s) in enumerate(zip(*paths, strict=True)):
-        expires = past_units[j] if j < len(past_units) else paths.units[j - len(past_units)]
-        after = level + units - expires
-        passes = np.isinf(when) & (after >= quota)
-        rise = np.where(passes, after - level, 1.0)
-        when = np.where(passes, from_s + (to_s - from_s) * (quota - level) / rise, when)
-        level = after
-    return when

@@ -147,16 +147,19 @@ def _pools(
     state: State, now_ns: int, routing: Routing, asked: Sequence[PoolId]
 ) -> tuple[dict[PoolId, PoolBelief], dict[int, int]]:
     declared: Mapping[PoolId, object] = {pool.id: pool for pool in routing.pools}
-    beliefs, statuses = window_beliefs(state, now_ns, routing, [pool for pool in asked if pool in declared])
+    beliefs = window_beliefs(state, now_ns, routing, [pool for pool in asked if pool in declared])
     found: dict[PoolId, PoolBelief] = {}
     for pool in asked:
         index = state.pools.get(pool)
         cooldown = Cooldown() if index is None else state.pool_cooldown[index]
         until_ns = cooldown.until_ns
         cooling = until_ns is not None and (until_ns == -1 or now_ns < until_ns)
+        p_exhaust, exhausts_at_ns = beliefs.together.get(pool, (None, None))
         found[pool] = PoolBelief(
-            windows=tuple(beliefs.get(pool, ())),
+            windows=tuple(beliefs.windows.get(pool, ())),
+            p_exhaust=p_exhaust,
+            exhausts_at_ns=exhausts_at_ns,
             cooldown_until_ns=until_ns if cooling else None,
             cooldown_cause=cooldown.cause if cooling else None,
         )
-    return found, statuses
+    return found, beliefs.statuses

@@ -26,6 +26,8 @@ class ToldQuota(NamedTuple):
     is_told: BoolArray
     places: IntArray
     """Columns among the told windows, of those that are."""
+    own: IntArray
+    """Units of ours."""
     ledger: WindowState
     """Use and rest with what others used."""
     limits: IntArray
@@ -62,6 +64,7 @@ def told_quota(
     found = ToldQuota(
         is_told=is_told,
         places=places,
+        own=ledger.used.copy(),
         ledger=ledger._replace(used=ledger.used.copy(), remaining=ledger.remaining.copy()),
         limits=limits.copy(),
         remaining=np.repeat(ledger.remaining.astype(np.float64)[None, :], DRAWS, axis=0),
@@ -74,6 +77,7 @@ def told_quota(
     for k in at[~shares]:
         booked = int(state.ledger.data[OUTSIDE, idx[k]]) if _is_running(state, ledger, idx, k) else 0
         found.outside[k] = Belief(float(max(booked, 0)), 0.0)
+        found.own[k] -= booked
     if shares.any():
         _estimate(state, found, idx, at[shares], places[shares], now_ns)
     return found

@@ -4,11 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from tidegate.estimator import activity, uvi
+from tidegate.estimator.amortised import amortised_nanousd
 from tidegate.estimator.columns import FloatArray, IntArray
 from tidegate.estimator.exhaustion import Forecast, forecast
+from tidegate.estimator.joint import joint
 from tidegate.estimator.series_fields import CHAIN
 from tidegate.estimator.shadow_price import (
     EVIDENCE,
@@ -22,7 +25,7 @@ from tidegate.estimator.state import State, indexes
 from tidegate.estimator.told_beliefs import forecast_told, told_quota
 from tidegate.estimator.windows import NO_ANCHOR, WindowState
 from tidegate.events.config import Pool, Routing, UviLimits, Window
-from tidegate.events.quota import duration_ns, reference_nanousd
+from tidegate.events.quota import NS_PER_S, duration_ns, reference_nanousd
 from tidegate.events.snapshots import Belief, WindowBelief
 from tidegate.events.types import PoolId
 
@@ -40,6 +43,16 @@ class _Place(NamedTuple):
     rank: int
 
 
+class WindowBeliefs(NamedTuple):
+    """What is believed of the windows of pools."""
+
+    windows: dict[PoolId, list[WindowBelief]]
+    together: dict[PoolId, tuple[float | None, int | None]]
+    """P(some window is gone before its reset) and when the first is, of pools with several windows."""
+    statuses: dict[int, int]
+    """UVI status codes by window series."""
+
+
 class _Quota(NamedTuple):
     """Use of the windows, their limits, and what is left of them for us."""
 
@@ -48,16 +61,14 @@ class _Quota(NamedTuple):
     free: FloatArray
 
 
-def window_beliefs(
-    state: State, now_ns: int, routing: Routing, pools: Sequence[PoolId]
-) -> tuple[dict[PoolId, list[WindowBelief]], dict[int, int]]:
-    """Per pool its windows, the longest first, and the UVI status codes by window series.
+def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[PoolId]) -> WindowBeliefs:
+    """Per pool its windows, the longest first, what they do together, and the UVI status codes by window series.
 
     Windows that the state does not hold are left out: `State.window_of` opens them when a config comes.
     """
     places = _places(state, routing, pools)
     if not places:
-        return {}, {}
+        return WindowBeliefs({}, {}, {})
     idx = indexes(place.series for place in places)
     limits = np.array([place.window.limit for place in places], dtype=np.int64)
     ledger = _ledger(state, idx, places, limits, now_ns)
@@ -72,13 +83,40 @@ def window_beliefs(
     prices = _shadow_prices(state, idx, places, _Quota(ledger, limits, free), now_ns, routing)
     bounds = {pool.id: pool.uvi for pool in routing.pools}
     index = _uvi(state, idx, places, _Quota(ledger, limits, free), bounds)
+    fees = {pool.id: pool for pool in routing.pools if pool.fee_nanousd is not None}
     found: dict[PoolId, list[WindowBelief]] = {}
     for k, place in enumerate(places):
         belief = _belief(place, ledger, ahead, index, float(prices[k]), k, now_ns)
         if told is not None:
             belief = told.added_to(belief, k)
+        if place.rank == 0 and place.pool in fees:
+            used = ledger.used[k] if told is None else told.own[k]
+            price = _amortised(fees[place.pool], place.window, float(used), ahead.demand[:, k])
+            belief = msgspec.structs.replace(belief, amortised_nanousd=price)
         found.setdefault(place.pool, []).append(belief)
-    return found, {place.series: int(index.status[k]) for k, place in enumerate(places)}
+    statuses = {place.series: int(index.status[k]) for k, place in enumerate(places)}
+    return WindowBeliefs(found, _together(places, ahead, now_ns), statuses)
+
+
+def _amortised(pool: Pool, window: Window, used: float, draws: FloatArray) -> float | None:
+    share = duration_ns(window) / (pool.fee_period_s * NS_PER_S)
+    return amortised_nanousd((pool.fee_nanousd or 0) * share, used, draws)
+
+
+def _together(
+    places: Sequence[_Place], ahead: Forecast, now_ns: int
+) -> dict[PoolId, tuple[float | None, int | None]]:
+    """P(any window is gone) and when the first is, of pools with several windows."""
+    several = dict.fromkeys(place.pool for place in places if place.rank > 0)
+    if not several:
+        return {}
+    number = {pool: k for k, pool in enumerate(several)}
+    at = indexes(k for k, place in enumerate(places) if place.pool in number)
+    pools = indexes(number[places[k].pool] for k in at)
+    both = joint(ahead.passage_s[:, at], ahead.p_exhaust[at], pools, len(number))
+    return {
+        pool: (_finite(both.p_any[k]), _moment(now_ns, both.first_mean_s[k])) for pool, k in number.items()
+    }
 
 
 def _places(state: State, routing: Routing, pools: Sequence[PoolId]) -> list[_Place]:

@@ -94,6 +94,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     windows: tuple[Window, ...] = ()
     admit_quantile: Annotated[float, Meta(gt=0, lt=1)] = 0.9
     uvi: UviLimits = UviLimits()
+    fee_nanousd: Dollars | None = None
+    fee_period_s: Seconds = 2_592_000.0
 
 
 class VariantPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

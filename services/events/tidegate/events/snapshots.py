@@ -105,12 +105,18 @@ class WindowBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     use_p90: float | None = None
     shadow_nanousd: float = 0.0
     """Shadow price λ, nano-dollars per unit of the window; > 0 while the window can bind."""
+    amortised_nanousd: float | None = None
+    """The plan's fee per unit that this period will have used; of a pool's longest window. Never used for routing."""
 
 
 class PoolBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is believed of one pool."""
 
     windows: tuple[WindowBelief, ...] = ()
+    p_exhaust: float | None = None
+    """P(some window is gone before its reset), on paths that the windows share; of pools with several windows."""
+    exhausts_at_ns: int | None = None
+    """When the first of them is expected to be gone, given that one is."""
     cooldown_until_ns: int | None = None
     cooldown_cause: Cause | None = None
 

@@ -1,6 +1,7 @@
 """The price board: what a million tokens of a target costs, listed and as believed from its bills, by class. Pure.
 
-Quota of a flat plan has a price too: the shadow price of each window, per million of its units, beside the cash.
+Quota of a flat plan has prices too, beside the cash, per million units: the shadow price of each window, by which
+requests are routed, and the plan's fee as amortised over what its longest window uses.
 """
 
 import math
@@ -27,7 +28,7 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     sd_nanousd: int | None
     """Standard deviation of what is believed; None where it has none."""
     basis: str
-    """`billed` once there were bills, else `listed`; `shadow` for quota."""
+    """`billed` once there were bills, else `listed`; `shadow` or `amortised` for quota."""
     factor: float | None
     """Believed over listed: what a shared key adds, a discount takes off, or a plan leaves."""
     age_s: float | None
@@ -84,21 +85,25 @@ def _quota(routing: Routing, target: Target, snapshot: RateSnapshot | None, now_
     if snapshot is None or snapshot.pool is None:
         return []
     units = {window.id: window.unit for window in routing.pool_of(target).windows}
-    return [
-        BoardRow(
-            target=target.id,
-            pool=target.pool_id,
-            part=f"quota {window.window} per million {units[window.window]}",
-            listed_nanousd=None,
-            believed_nanousd=round(window.shadow_nanousd * 1e6),
-            sd_nanousd=None,
-            basis="shadow",
-            factor=None,
-            age_s=_age_s(snapshot, now_ns),
-        )
-        for window in snapshot.pool.windows
-        if window.window in units
-    ]
+    rows: list[BoardRow] = []
+    for window in snapshot.pool.windows:
+        prices = ("shadow", window.shadow_nanousd), ("amortised", window.amortised_nanousd)
+        rows += [
+            BoardRow(
+                target=target.id,
+                pool=target.pool_id,
+                part=f"quota {window.window} per million {units[window.window]}",
+                listed_nanousd=None,
+                believed_nanousd=round(nanousd * 1e6),
+                sd_nanousd=None,
+                basis=basis,
+                factor=None,
+                age_s=_age_s(snapshot, now_ns),
+            )
+            for basis, nanousd in prices
+            if nanousd is not None and window.window in units
+        ]
+    return rows
 
 
 def _age_s(snapshot: RateSnapshot | None, now_ns: int) -> float | None:

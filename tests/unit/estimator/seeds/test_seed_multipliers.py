@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from tidegate.estimator.amortised import expected_amortised
 from tidegate.estimator.seeds import amortisation
 from tidegate.estimator.seeds.health import SeedHealth
 from tidegate.estimator.seeds.latency import SeedLatency, within_band
@@ -127,7 +128,7 @@ def test_amortisation_variants() -> None:
 def test_the_expected_price_of_a_plan_is_above_the_price_at_the_expected_volume() -> None:
     m, s = math.log(500e6), 0.6
     at_mean = 155.0 * 1e6 / math.exp(m + 0.5 * s * s)
-    assert amortisation.expected_amortised(155.0, m, s) == pytest.approx(at_mean * math.exp(s * s))
+    assert 1e6 * expected_amortised(155.0, m, s) == pytest.approx(at_mean * math.exp(s * s))
 
 
 def test_pool_vectors_17_to_19_latency() -> None:

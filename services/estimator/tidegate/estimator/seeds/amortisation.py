@@ -1,9 +1,8 @@
-"""What a flat plan costs per million tokens, by every rule the seed tried, and ours. For reports, never for routing.
+"""What a flat plan costs per million tokens, by every rule the seed tried (ours is `amortised`). Not for routing.
 
 Fees in dollars, volumes in tokens, results in dollars per million tokens; None where nothing can be said.
 """
 
-import math
 from collections.abc import Sequence
 
 SHORT_HISTORY_D = 30
@@ -47,11 +46,3 @@ def entitlement(fee: float, plan_capacity: float) -> float | None:
 def sunk(used: float, entitled: float, overage: float) -> float:
     """Variant F: nothing inside the entitlement, the overage price beyond. Right for cash; scarcity needs λ."""
     return 0.0 if used < entitled else overage
-
-
-def expected_amortised(fee: float, log_mean: float, log_sd: float) -> float:
-    """Ours: fee × E[1/V] for a lognormal volume V = exp(m + s·z) tokens, which is exp(s²/2 - m) × fee.
-
-    Never fee ÷ E[V]: by Jensen's inequality that is too low.
-    """
-    return fee * 1e6 * math.exp(0.5 * log_sd * log_sd - log_mean)
