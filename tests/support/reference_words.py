@@ -133,7 +133,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         " `codex-primary` or `codex-secondary`, `requests` or `tokens` of `x-ratelimit-…`. What others of the same account use is then"
         " seen, counts against the window and is forecast as well.",
         "percent_only": "The provider tells shares of it but no capacity: that is estimated from our own use, with its variance;"
-        " `limit` is where it begins, and its order of magnitude is enough. Needs `scope`.",
+        " `limit` is where it begins: its order of magnitude is enough, rather too high than too low. Needs `scope`.",
     },
     "[[targets]]": {
         "id": "Name of the target. Another pool, provider, model or secret needs a new one: a published id is refused otherwise.",
@@ -162,6 +162,8 @@ SETTINGS: dict[str, dict[str, str]] = {
         "deadlines": "Deadlines of one attempt.",
         "forward_headers": "Client headers passed on besides the dialect's own; each begins with `x-`.",
         "enabled": "False closes it until a kill-switch event opens it.",
+        "quota_weight": "How often a request, token or dollar of its model counts in the windows of its pool, where the plan counts models"
+        " unequally.",
         "price_book": "A model of the price book, `provider/model` (`tidegate prices list`): its prices, with their dates, are written into"
         " `prices` when the config is read. What `prices` says itself goes before them, for every length and tier.",
     },

@@ -37,7 +37,9 @@ class Quota:
             if window is None:
                 continue
             dollars = self._listed(entry, tokens) if entry.pool in self._flat else billed_nanousd
-            units = units_of(window, tokens, min(calls, 1), dollars)
+            target = self._targets.get(entry.target)
+            weight = 1.0 if target is None else target.quota_weight
+            units = units_of(window, tokens, min(calls, 1), dollars, weight)
             if units is not None and units != use.units:
                 yield msgspec.structs.replace(use, units=units - use.units)
 

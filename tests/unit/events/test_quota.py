@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tidegate.events.config import Window
 from tidegate.events.money import Tokens
-from tidegate.events.quota import duration_ns, period_start_ns, units_of
+from tidegate.events.quota import duration_ns, period_start_ns, units_of, weighted
 from tidegate.events.types import Unit, WindowId
 
 S = 1_000_000_000
@@ -69,3 +69,12 @@ def test_a_use_is_counted_in_the_unit_of_the_window(unit: Unit, units: int) -> N
 @pytest.mark.parametrize("unit", ["tokens", "nanousd"])
 def test_an_unknown_use_is_none_never_zero(unit: Unit) -> None:
     assert units_of(a_window(unit=unit), None, 1, None) is None
+
+
+@pytest.mark.parametrize(("unit", "units"), [("requests", 2), ("tokens", 17), ("nanousd", 116)])
+def test_a_model_may_count_more_or_less_than_once_and_never_for_nothing(unit: Unit, units: int) -> None:
+    tokens = Tokens(input_uncached=8, output=3)
+    assert units_of(a_window(unit=unit), tokens, 1, 77, 1.5) == units
+    assert weighted(1, 0.25) == 1
+    assert weighted(0, 0.25) == 0
+    assert weighted(12, 0.25) == 3

@@ -25,10 +25,10 @@ WINDOWS = (
 )
 
 
-def target() -> ServedTarget:
+def target(**fields: Any) -> ServedTarget:
     config = Target(
         id=TargetId("t"), dialect="openai", base_url="https://api.example.test", model="m", pool=PoolId("p"),
-        prices=(DatedPrice(input_uncached=3_000_000_000, output=15_000_000_000),),
+        prices=(DatedPrice(input_uncached=3_000_000_000, output=15_000_000_000),), **fields,
     )  # fmt: skip
     return ServedTarget(config, Pool(id=PoolId("p"), billing="flat", windows=WINDOWS), {})
 
@@ -125,3 +125,11 @@ def test_the_prefix_a_session_left_is_told_beside_what_its_prompt_found_of_it() 
     assert (event.prefix_tokens, event.prefix_age_ns) == (900, 5)
     cold = ended(Ending(outcome="completed"))
     assert (cold.prefix_tokens, cold.prefix_age_ns) == (None, None)
+
+
+def test_windows_count_a_model_as_often_as_its_plan_does_and_the_bill_counts_it_once() -> None:
+    ending = Ending(outcome="completed", tokens=Tokens(input_uncached=1_000, output=10))
+    event = settle(started(windows=True), ending, target(quota_weight=2.5), PRICE)
+    plain = settle(started(windows=True), ending, target(), PRICE)
+    assert [use.units for use in event.windows] == [3, 2_525, (plain.windows[2].units * 5 + 1) // 2]
+    assert event.cost_nanousd == plain.cost_nanousd

@@ -70,3 +70,9 @@ def test_without_a_reset_the_period_is_the_one_that_was_planned_or_begins_now() 
     assert measured(OPENED, limit, planned).period_start_ns == NOW_NS - HOUR_NS
     assert measured(OPENED, limit).period_start_ns == NOW_NS
     assert observed(limit, OPENED, started(), NOW_NS, served=True).guess == 70_000
+
+
+def test_a_heavy_model_counts_as_often_as_its_plan_counts_it() -> None:
+    event = observed(Limit("requests", 100, 40), FIXED, started(), NOW_NS, 3.0, served=True)
+    assert event.window is not None
+    assert event.window.units == 3

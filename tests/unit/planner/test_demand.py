@@ -136,3 +136,19 @@ def test_a_candidate_that_left_the_route_meanwhile_shows_nothing() -> None:
     view = world(config, of_pool("p", EXHAUSTED))
     other = world(routing([target("m", priced(1, 1))]))
     assert demand_of(plan(view, ask()), other.route("code")) == ()
+
+
+def test_a_model_that_counts_more_often_needs_shows_and_takes_as_much_more() -> None:
+    config = routing([target("a", pool="p", quota_weight=2.5), target("m", priced(1, 1))], [flat("p", W)])
+    view = world(config)
+    decision = plan(view, ask())
+    heavy = WindowUse(WindowId("w"), PERIOD_NS, 2_750, HOUR_NS)
+    (demand,) = demand_of(decision, view.route("code"))
+    assert demand.windows == (heavy,)
+    verdict = next(each for each in decision.candidates if each.target == "a")
+    assert verdict.uses == (heavy,)
+    assert verdict.price is not None
+    assert verdict.price.quota == 2_750 * 625
+    full = world(config, of_pool("p", used("w", 10**6 - 2_749, 10**6)))
+    refused = next(each for each in plan(full, ask()).candidates if each.target == "a")
+    assert refused.detail == "window w: needs 2750 tokens, has 2749"

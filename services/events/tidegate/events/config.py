@@ -220,6 +220,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     quirks: dict[str, bool | int | str | list[str]] = {}
     """Deviations from its dialects, by name; what there is, the gateway knows."""
     enabled: bool = True
+    quota_weight: Annotated[float, Meta(gt=0, le=1_000)] = 1.0
+    """How often a request, token or dollar of its model counts in the windows of its pool."""
     price_book: Required | None = None
     """Model of the price book (`provider/model`): its prices hold where `prices` says nothing else."""
 

@@ -34,17 +34,29 @@ def period_start_ns(window: Window, now_ns: int, opened_ns: int | None = None) -
     return now_ns
 
 
-def units_of(window: Window, tokens: Tokens | None, requests: int, cost_nanousd: int | None) -> int | None:
+def units_of(
+    window: Window, tokens: Tokens | None, requests: int, cost_nanousd: int | None, weight: float = 1.0
+) -> int | None:
     """Use of `requests` requests in the window's own unit; None when what it counts is unknown.
+
+    `weight` is how often the model counts there.
 
     `tokens` counts every known class once (reasoning is a part of output). `cost_nanousd` is the cost at list
     price, also in a flat pool, where the window counts dollars that nobody is billed.
     """
     if window.unit == "requests":
-        return requests
+        return weighted(requests, weight)
     if window.unit == "tokens":
-        return None if tokens is None else tokens.known_total()
-    return cost_nanousd
+        return None if tokens is None else weighted(tokens.known_total(), weight)
+    return None if cost_nanousd is None else weighted(cost_nanousd, weight)
+
+
+def weighted(units: int, weight: float) -> int:
+    """`units` ≥ 0 that count `weight` times; a part of a unit counts as one, else small requests would be free."""
+    if weight == 1.0:
+        return units
+    whole = int(units * weight)
+    return whole if whole == units * weight else whole + 1
 
 
 def reference_nanousd(window: Window, targets: Iterable[Target]) -> float:

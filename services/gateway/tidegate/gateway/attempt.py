@@ -170,7 +170,8 @@ class Attempt:
         wall_ns, served = self.tools.clock.wall_ns(), upstream.status < _CLIENT_ERROR
         for limit in rate_limits.limits_of(upstream.headers, wall_ns):
             window = target.measured.get(limit.scope)
-            event = told_quota.observed(limit, window, self.started, wall_ns, served=served)
+            weight = target.config.quota_weight
+            event = told_quota.observed(limit, window, self.started, wall_ns, weight, served=served)
             self.tools.journal.record(SIGNALS, target.partition, self.started.target, event, self.job.context)
 
     async def read(self, upstream: UpstreamExchange) -> bytes:

@@ -112,6 +112,6 @@ def _uses(
     for reserved in started.windows:
         window = target.windows.get(reserved.window)
         if window is not None:
-            units = units_of(window, tokens, requests, dollars)
+            units = units_of(window, tokens, requests, dollars, target.config.quota_weight)
             uses.append(reserved if units is None else msgspec.structs.replace(reserved, units=units))
     return tuple(uses)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tidegate.events.config import Window
 from tidegate.events.decision import WindowUse
-from tidegate.events.quota import duration_ns, period_start_ns
+from tidegate.events.quota import duration_ns, period_start_ns, weighted
 from tidegate.events.signals import AttemptStarted, QuotaObserved
 from tidegate.gateway.rate_limits import Limit
 
@@ -13,10 +13,17 @@ SAME_PERIOD_NS = 5_000_000_000
 
 
 def observed(
-    limit: Limit, window: Window | None, started: AttemptStarted, now_ns: int, *, served: bool
+    limit: Limit,
+    window: Window | None,
+    started: AttemptStarted,
+    now_ns: int,
+    weight: float = 1.0,
+    *,
+    served: bool,
 ) -> QuotaObserved:
     """The event. `window` is the one that the limit measures, None for none; `served`: the provider took the request,
-    so it counts there already."""
+    so it counts there already, `weight` times."""
+    counted = weighted(1, weight) if served and window is not None and window.unit == "requests" else 0
     return QuotaObserved(
         target=started.target,
         pool=started.pool,
@@ -24,13 +31,13 @@ def observed(
         limit=limit.limit,
         remaining=limit.remaining,
         resets_at_ns=limit.resets_at_ns,
-        window=None if window is None else _measured(window, limit, started.windows, now_ns, served=served),
+        window=None if window is None else _measured(window, limit, started.windows, now_ns, counted),
         guess=window.limit if window is not None and window.percent_only else None,
     )
 
 
 def _measured(
-    window: Window, limit: Limit, reserved: Sequence[WindowUse], now_ns: int, *, served: bool
+    window: Window, limit: Limit, reserved: Sequence[WindowUse], now_ns: int, counted: int
 ) -> WindowUse:
     planned_ns = next((use.period_start_ns for use in reserved if use.window == window.id), None)
     start_ns = period_start_ns(window, now_ns, planned_ns)
@@ -38,5 +45,4 @@ def _measured(
         told_ns = limit.resets_at_ns - duration_ns(window)
         # Others of the account may have opened the period before us, or the provider begun a new one.
         start_ns = start_ns if abs(told_ns - start_ns) < SAME_PERIOD_NS else told_ns
-    counted = int(served and window.unit == "requests")
     return WindowUse(window.id, start_ns, counted, duration_ns(window), window.kind == "first_request")

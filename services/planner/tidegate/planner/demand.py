@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from tidegate.events.decision import CandidateVerdict, DecisionMade, Reason, WindowUse
+from tidegate.events.quota import weighted
 from tidegate.events.signals import DemandSeen
 from tidegate.events.types import PoolId
 from tidegate.planner.facts import CandidateFacts
@@ -92,7 +93,11 @@ def _uses(
     return tuple(
         [
             WindowUse(
-                window.id, window.start_ns, amounts[window.unit], window.length_ns, window.first_request
+                window.id,
+                window.start_ns,
+                weighted(amounts[window.unit], window.weight),
+                window.length_ns,
+                window.first_request,
             )
             for window in quota.windows
         ]

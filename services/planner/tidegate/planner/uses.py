@@ -3,6 +3,7 @@
 import msgspec
 
 from tidegate.events.decision import LocalView, WindowUse
+from tidegate.events.quota import weighted
 from tidegate.planner.beliefs import half_up
 from tidegate.planner.windows import QuotaFacts, WindowFacts
 
@@ -31,7 +32,7 @@ def quota_use(
     uses: list[WindowUse] = []
     nanousd = 0.0
     for facts in quota.windows:
-        units = amounts[facts.unit]
+        units = weighted(amounts[facts.unit], facts.weight)
         left = facts.left
         for use in own:
             if use.window == facts.id and now_ns < use.period_start_ns + facts.length_ns:

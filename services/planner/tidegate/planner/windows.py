@@ -33,6 +33,8 @@ class WindowFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     shadow_nanousd: float
     p_exhaust: float | None
     use_p90: int
+    weight: float
+    """How often a unit of the candidate's model counts."""
 
 
 class QuotaFacts(msgspec.Struct, frozen=True, gc=False):
@@ -48,18 +50,18 @@ class QuotaFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 def quota_facts_of(
-    pool: Pool, targets: Sequence[Target], snapshot: RateSnapshot | None, digest: str
+    pool: Pool, targets: Sequence[Target], snapshot: RateSnapshot | None, digest: str, weight: float = 1.0
 ) -> QuotaFacts:
     """The windows as the pool's snapshot has them; without one their periods ended at 0.
 
-    `targets` are the pool's: their list prices say what its quota displaces.
+    `targets` are the pool's: their list prices say what its quota displaces. `weight` is the candidate's.
     """
     known: dict[WindowId, WindowBelief] = {}
     if snapshot is not None and snapshot.pool is not None:
         known = {belief.window: belief for belief in snapshot.pool.windows}
     same_config = snapshot is not None and snapshot.config == digest
     return _quota_facts(
-        [_window(window, targets, known.get(window.id), same_config) for window in pool.windows]
+        [_window(window, targets, known.get(window.id), same_config, weight) for window in pool.windows]
     )
 
 
@@ -108,7 +110,7 @@ def _next_period(facts: WindowFacts, opened_ns: int | None, now_ns: int) -> Wind
 
 
 def _window(
-    window: Window, targets: Sequence[Target], belief: WindowBelief | None, same_config: bool
+    window: Window, targets: Sequence[Target], belief: WindowBelief | None, same_config: bool, weight: float
 ) -> WindowFacts:
     length_ns, prior = duration_ns(window), prior_shadow_nanousd(window, targets)
     if belief is None:
@@ -138,4 +140,5 @@ def _window(
         shadow_nanousd=shadow if 0.0 <= shadow <= MAX_BELIEF else prior,
         p_exhaust=p_exhaust if p_exhaust is not None and 0.0 <= p_exhaust <= 1.0 else None,
         use_p90=ceiling(use_p90) if use_p90 is not None and 0.0 <= use_p90 <= MAX_BELIEF else 0,
+        weight=weight,
     )
