@@ -29,6 +29,7 @@ def test_a_certain_volume_shares_the_fee_out_evenly() -> None:
 def test_doubt_about_the_volume_makes_a_unit_dearer_than_the_mean_volume_says() -> None:
     draws = np.exp(np.random.default_rng(1).normal(3.0, 0.8, 4_000))
     found = amortised_nanousd(1_000.0, 0.0, draws)
+    assert found is not None
     assert found == pytest.approx(expected_amortised(1_000.0, 3.0, 0.8), rel=0.05)
     assert found == pytest.approx(float(np.mean(1_000.0 / draws)), rel=0.05)
     assert found > 1_000.0 / float(np.mean(draws))
