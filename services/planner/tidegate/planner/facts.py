@@ -159,9 +159,7 @@ def candidate_facts(
         prices=prices,
         steady_rates=steady,
         plain=plain,
-        quota=quota_facts_of(pool, pool_targets, of_pool, digest, target.quota_weight)
-        if pool.windows
-        else None,
+        quota=quota_facts_of(pool, pool_targets, of_pool, digest, target.quota_weight),
         target_version=of_target.version if of_target is not None else None,
         pool_version=of_pool.version if of_pool is not None else None,
         circuit=belief.circuit,

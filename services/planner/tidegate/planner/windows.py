@@ -51,11 +51,13 @@ class QuotaFacts(msgspec.Struct, frozen=True, gc=False):
 
 def quota_facts_of(
     pool: Pool, targets: Sequence[Target], snapshot: RateSnapshot | None, digest: str, weight: float = 1.0
-) -> QuotaFacts:
-    """The windows as the pool's snapshot has them; without one their periods ended at 0.
+) -> QuotaFacts | None:
+    """The windows as the pool's snapshot has them; without one their periods ended at 0. None for a pool without any.
 
     `targets` are the pool's: their list prices say what its quota displaces. `weight` is the candidate's.
     """
+    if not pool.windows:
+        return None
     known: dict[WindowId, WindowBelief] = {}
     if snapshot is not None and snapshot.pool is not None:
         known = {belief.window: belief for belief in snapshot.pool.windows}
