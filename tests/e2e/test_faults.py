@@ -93,8 +93,8 @@ async def test_a_fault_before_content_fails_over_and_the_client_notices_nothing(
     tmp_path: Path, *, stream: bool, anthropic: bool
 ) -> None:
     for kind in BEFORE_CONTENT:
-        if kind in STALLED_HEADS and not stream:
-            continue  # a whole answer may take as long as the route allows
+        if kind in {*STALLED_HEADS, "compressed"} and not stream:
+            continue  # a whole answer may take as long as the route allows, and is read though compressed
         providers = [faulty(kind), provider("two")]
         async with running_rig(tmp_path / kind, providers, deadlines=STALLS) as rig:
             answer = await ask(rig, body(stream=stream, anthropic=anthropic))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidegate.events.types import Cause, Dialect
-from tidegate.gateway.answers import lacks
+from tidegate.gateway.answers import lacks, produced_tokens
 from tidegate.gateway.taxonomy import classify_event, error_in
 
 CHOICE = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
@@ -76,3 +76,20 @@ def test_an_error_is_found_in_every_shape(data: dict[str, Any], cause: Cause, ru
 )
 def test_what_names_no_error_holds_none(data: Any) -> None:
     assert error_in(data) == {}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer", "tokens"),
+    [
+        ("openai", {"choices": [{"message": {"content": "hello"}}]}, 9),
+        ("openai", {"choices": []}, 1),
+        ("anthropic", {"content": [{"type": "text", "text": "hello"}]}, 8),
+        ("openai-responses", {"output": [{"type": "message", "content": [{"text": "x" * 400}]}]}, 111),
+        ("openai-embeddings", {"data": [{"embedding": [0.5] * 1_000}]}, 0),
+        ("openai", {}, 0),
+    ],
+)
+def test_what_an_answer_without_usage_is_taken_to_have_cost_follows_from_what_it_says(
+    dialect: Dialect, answer: dict[str, Any], tokens: int
+) -> None:
+    assert produced_tokens(dialect, answer) == tokens

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tidegate.gateway.crossings import Crossings, Speech, crossed_dialects
+from tidegate.gateway.crossings import MAX_OBJECTS, Crossings, Speech, crossed_dialects
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.quirks import Quirks
 from tidegate.gateway.errors import GatewayError
@@ -79,3 +79,28 @@ def test_what_a_target_cannot_be_told_is_remembered_by_field() -> None:
 def test_a_body_that_cannot_be_read_twice_is_refused(raw: bytes) -> None:
     with pytest.raises(GatewayError, match="Request body"):
         Crossings("openai", raw, created_s=0, answer_id="")
+
+
+TURN = {"role": "user", "content": [{"type": "text", "text": "{" * 50}]}
+
+
+@pytest.mark.parametrize(
+    ("client", "fields", "fits"),
+    [
+        ("openai", {"messages": [TURN] * (MAX_OBJECTS // 2 - 1)}, True),
+        ("openai", {"messages": [TURN] * (MAX_OBJECTS // 2)}, False),
+        ("anthropic", {"messages": [{"role": "user", "content": TURN["content"] * MAX_OBJECTS}]}, False),
+        ("anthropic", {"tools": [{"name": "t", "input_schema": {}}] * MAX_OBJECTS}, False),
+        ("openai-responses", {"input": [TURN] * MAX_OBJECTS}, False),
+    ],
+)
+def test_a_body_of_more_objects_than_the_loop_may_be_held_for_is_put_in_no_other_dialect(
+    client: Wire, fields: dict[str, Any], fits: bool
+) -> None:
+    made = crossings(client, **fields)
+    assert bool(made.possible(["openai", "anthropic", "openai-responses"])) is fits
+    if not fits:
+        assert made.refusal is not None
+        assert made.refusal.field == ("input" if client == "openai-responses" else "messages")
+        assert made.refusal.reason == f"more than {MAX_OBJECTS} objects"
+    assert made.can_tell(Speech((client,)))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.events.causes import consequence, says_of_target
-from tidegate.gateway.taxonomy import classify_answer, classify_event
+from tidegate.gateway.taxonomy import MAX_READ, classify_answer, classify_event
 
 NOW = 1_800_000_000_000_000_000
 
@@ -108,6 +108,25 @@ def test_what_a_provider_quotes_of_a_request_closes_nothing_for_the_others(
         failure.cause, now_ns=NOW, repeats=5, reset_at_ns=failure.reset_at_ns, confidence=failure.confidence
     )
     assert outcome.scope == "none", failure
+
+
+@pytest.mark.parametrize("quote", ['"{}"', "`{}`", "\u201c{}\u201d"])
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_quotation_of_any_length_says_nothing_of_the_target(quote: str, status: int) -> None:
+    said = "No: " + quote.format("x " * (MAX_READ // 2 - 20) + "Your weekly limit is over. " * 9)
+    assert len(said) > MAX_READ
+    failure = classify_answer(status, {}, said.encode(), NOW)
+    assert failure.cause != "quota_exhausted"
+    assert failure.rule != "text_quota"
+
+
+@pytest.mark.parametrize("unit", ["\u201c", '"', "`", "'", " '", "a'", "rate ", "your ", "5 hour "])
+@pytest.mark.parametrize("typed", [False, True])
+def test_words_of_any_length_are_looked_at_as_far_as_anything_is_said(unit: str, typed: bool) -> None:
+    said = unit * 200_000
+    body = openai(said, "rate_limit_exceeded") if typed else said.encode()
+    cut = openai(said[:MAX_READ], "rate_limit_exceeded") if typed else said[:MAX_READ].encode()
+    assert classify_answer(429, {}, body, NOW) == classify_answer(429, {}, cut, NOW)
 
 
 @given(st.sampled_from(TRIGGERS), st.integers(500, 599))

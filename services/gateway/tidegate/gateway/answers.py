@@ -2,7 +2,13 @@
 
 from typing import Any
 
+import orjson
+
 from tidegate.events.types import Dialect
+
+_BYTES_PER_TOKEN = 4
+_SAID: dict[Dialect, str] = {"anthropic": "content", "openai-responses": "output", "openai": "choices"}
+"""Where an answer holds what the model wrote; embeddings hold nothing of the kind."""
 
 
 def lacks(dialect: Dialect, answer: dict[str, Any]) -> str | None:
@@ -18,6 +24,12 @@ def lacks(dialect: Dialect, answer: dict[str, Any]) -> str | None:
         return None if _lists(answer, "data") else "data"
     # Some add an error to choices that were not finished: those are the client's.
     return None if _lists(answer, "choices") and (answer["choices"] or not answer.get("error")) else "choices"
+
+
+def produced_tokens(dialect: Dialect, answer: dict[str, Any]) -> int:
+    """Estimate of the output tokens in an answer that reports none: the bytes of what was said, as JSON, ÷ 4."""
+    said = answer.get(_SAID.get(dialect, ""))
+    return 0 if said is None else -(-len(orjson.dumps(said)) // _BYTES_PER_TOKEN)
 
 
 def _lists(answer: dict[str, Any], field: str) -> bool:

@@ -24,6 +24,8 @@ PREFERRED: Mapping[Dialect, tuple[Wire, ...]] = {
     "openai-embeddings": (),
 }
 """By client dialect, the dialects it can be put in, best first: responses keep sealed reasoning, chat does not."""
+MAX_OBJECTS = 20_000
+"""Objects of a body (messages, parts, tools, schemas) that are put in another dialect: some 8 µs each, on the loop."""
 _MODEL = "tidegate"
 """Stands in a translated body until the target is known."""
 
@@ -57,12 +59,13 @@ class Crossed(msgspec.Struct, frozen=True):
 class Crossings:
     """The translations of one request; made when asked for."""
 
-    __slots__ = ("_answer_id", "_body", "_client", "_created_s", "_made", "refusal")
+    __slots__ = ("_answer_id", "_body", "_client", "_created_s", "_is_too_large", "_made", "refusal")
 
     def __init__(self, client: Wire, raw: bytes, *, created_s: int, answer_id: str) -> None:
         """Raises GatewayError(body_invalid) for a body that is no JSON object."""
         self._client: Wire = client
         self._body = _parsed(raw)
+        self._is_too_large = raw.count(b"{") > MAX_OBJECTS and _holds_more_than(MAX_OBJECTS, self._body)
         self._created_s = created_s
         self._answer_id = answer_id
         self._made: dict[tuple[Wire, Quirks, Turns], Crossed | None] = {}
@@ -109,6 +112,12 @@ class Crossings:
         return self._client in speech.dialects and speech.quirks == PLAIN
 
     def _translate(self, upstream: Wire, quirks: Quirks, turns: Turns) -> Crossed | None:
+        if self._is_too_large:
+            self.refusal = RequestRefused(
+                "input" if self._client == "openai-responses" else "messages",
+                f"more than {MAX_OBJECTS} objects",
+            )
+            return None
         try:
             made = translate.request(
                 self._client,
@@ -146,6 +155,21 @@ def _parsed(raw: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise GatewayError("body_invalid", "Request body: expected an object.")
     return body
+
+
+def _holds_more_than(count: int, body: dict[str, Any]) -> bool:
+    """Whether there are more objects in it; looks no further than it must."""
+    found, rest = 0, [body]
+    while rest:
+        each: Any = rest.pop()
+        if isinstance(each, dict):
+            found += 1
+            rest += each.values()
+        elif isinstance(each, list):
+            rest += each
+        if found > count:
+            return True
+    return False
 
 
 def crossed_dialects(client: Dialect, spoken: Collection[Collection[Dialect]]) -> tuple[Wire, ...]:

@@ -113,6 +113,19 @@ def is_coded(upstream: Iterable[Header]) -> bool:
     return value_of(upstream, b"content-encoding") not in _NOT_CODED
 
 
+def decoded_whole(upstream: Iterable[Header], body: bytes, max_bytes: int) -> bytes | None:
+    """All of a body without gzip or deflate; None for another coding, one that is cut, broken or longer than that."""
+    window = _FORMATS.get(value_of(upstream, b"content-encoding") or b"")
+    if window is None:
+        return None
+    reader = zlib.decompressobj(window)
+    try:
+        plain = reader.decompress(body, max_bytes)
+    except zlib.error:
+        return None
+    return plain if reader.eof and not reader.unused_data else None
+
+
 def decoded(upstream: Iterable[Header], body: bytes, max_bytes: int) -> bytes:
     """A body without gzip or deflate, as far as it can be read; proxies compress errors unasked."""
     window = _FORMATS.get(value_of(upstream, b"content-encoding") or b"")

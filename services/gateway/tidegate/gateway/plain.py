@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from tidegate.gateway import headers, taxonomy, usage
-from tidegate.gateway.answers import lacks
+from tidegate.gateway.answers import lacks, produced_tokens
 from tidegate.gateway.attempt import Attempt, parse_json
 from tidegate.gateway.crossings import crossed_back
 from tidegate.gateway.dialects.faults import AnswerMalformed
@@ -32,26 +32,28 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
         return attempt.fault(error)
     if body is None:
         return attempt.broken("answer_too_large", "answer over 32 MiB", Ending(outcome="failed"))
-    if headers.is_coded(upstream.headers):
-        return attempt.broken(
-            "answer_encoded", "compressed though identity was asked", Ending(outcome="failed")
-        )
+    if headers.is_coded(upstream.headers):  # though identity was asked
+        body = headers.decoded_whole(upstream.headers, body, MAX_ANSWER_BYTES)
+        if body is None:
+            return attempt.broken("answer_encoded", "compressed, and not readable", Ending(outcome="failed"))
     dialect = attempt.dialect
     answer = _vectors_aside(body) if dialect == "openai-embeddings" else parse_json(body)
     if answer is None:
         return attempt.broken("answer_not_json", "answer is no JSON object", Ending(outcome="failed"))
     rules = attempt.target.usage_rules[dialect]
     tokens = usage.from_answer(dialect, answer, rules)
-    model = answer.get("model")
-    ending = Ending(outcome="completed", tokens=tokens, model=model if isinstance(model, str) else None)
+    produced = None if tokens.output is not None else produced_tokens(dialect, answer)
     lacking = lacks(dialect, answer)
     if lacking is not None:
         return _no_answer(attempt, answer, lacking, Ending(outcome="failed", tokens=tokens))
+    model = answer.get("model")
+    model = model if isinstance(model, str) else None
+    ending = Ending(outcome="completed", tokens=tokens, produced_tokens=produced, model=model)
     if attempt.crossed is not None:
         try:
             body = crossed_back(attempt.crossed, body, rules)
         except AnswerMalformed as error:
-            ending = Ending(outcome="failed", tokens=tokens, model=ending.model)
+            ending = Ending(outcome="failed", tokens=tokens, produced_tokens=produced, model=model)
             return attempt.broken("answer_malformed", str(error), ending)
     receipt = attempt.settle(ending)
     await attempt.wait_settled(receipt)

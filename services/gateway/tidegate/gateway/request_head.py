@@ -39,6 +39,10 @@ class RequestHead(msgspec.Struct, eq=False):
     known: object = None
     """What the application worked out from this head: kept with it for the next request of the same bytes."""
 
+    def __repr__(self) -> str:
+        """Without the fields: they hold the caller's key."""
+        return f"RequestHead({self.method} {self.path!r}, {len(self.fields)} fields)"
+
     @property
     def is_plain(self) -> bool:
         """True when nothing but a Content-Length, or no body at all, says where the request ends."""

@@ -1,8 +1,11 @@
 """Answers as a stream: head held until content, body relayed at once, tail held until the money is safe."""
 
+from typing import Any
+
 from tidegate.events.signals import FirstTokenSeen
 from tidegate.events.topics import SIGNALS
-from tidegate.gateway import headers, taxonomy
+from tidegate.gateway import headers, taxonomy, usage
+from tidegate.gateway.answers import produced_tokens
 from tidegate.gateway.attempt import Attempt, parse_json
 from tidegate.gateway.crossings import context_for
 from tidegate.gateway.dialects.stream import TranslatedPhases
@@ -12,6 +15,9 @@ from tidegate.gateway.outbound.faults import UpstreamError
 from tidegate.gateway.phases import Step, StreamPhases
 from tidegate.gateway.settlements import Ending
 from tidegate.gateway.taxonomy import Failure
+
+_WHOLE_BYTES = 1024 * 1024
+"""How much is read of an answer that is no stream, for what it says of its usage."""
 
 
 class StreamRelay:
@@ -158,15 +164,25 @@ class StreamRelay:
         self._upstream.first_token_seen()
         parts: list[bytes] = []
         try:
-            while sum(map(len, parts)) < 65_536 and (data := await self._attempt.read(self._upstream)):
+            while sum(map(len, parts)) < _WHOLE_BYTES and (data := await self._attempt.read(self._upstream)):
                 parts.append(data)
         except UpstreamError as error:
             return self._attempt.fault(error)
         self._upstream.cancel()
-        answer = parse_json(b"".join(parts))
-        if answer is not None and taxonomy.error_in(answer):
-            return self._attempt.error_in_answer(answer, Ending(outcome="failed"))
-        return self._attempt.broken("stream_expected", "answer is no event stream", Ending(outcome="failed"))
+        return self._judge(parse_json(b"".join(parts)))
+
+    def _judge(self, answer: dict[str, Any] | None) -> Failure:
+        """An error, or an answer that is no stream: useless to the client, but what it says it used is billed."""
+        attempt = self._attempt
+        if answer is None:
+            return attempt.broken("stream_expected", "answer is no event stream", Ending(outcome="failed"))
+        dialect = attempt.dialect
+        tokens = usage.from_answer(dialect, answer, attempt.target.usage_rules[dialect])
+        produced = None if taxonomy.error_in(answer) else produced_tokens(dialect, answer)
+        ending = Ending(outcome="failed", tokens=tokens, produced_tokens=produced)
+        if taxonomy.error_in(answer):
+            return attempt.error_in_answer(answer, ending)
+        return attempt.broken("stream_expected", "answer is no event stream", ending)
 
 
 def _phases_of(attempt: Attempt) -> StreamPhases | TranslatedPhases:

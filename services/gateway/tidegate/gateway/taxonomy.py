@@ -21,6 +21,8 @@ from tidegate.gateway import timing
 
 Confidence = Literal["high", "medium", "low"]
 MAX_EXCERPT = 512
+MAX_READ = 2_048
+"""Characters of a provider's words that are looked at: proxies repeat whole prompts, and patterns take their time."""
 Conceal = Callable[[str], str]
 """Takes what must not be shown (the target's credential) out of a provider's words, before they are cut."""
 
@@ -84,7 +86,8 @@ _OWN_QUOTA = _words(
 )
 _OWN_BILLING = _words(r"\s*your (?:credit )?balance is too low|\s*your account (?:is not active|has been)")
 """Beginnings of sentences in which providers speak of the account; for `match`, not `search`."""
-_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|`[^`]*`|\u201c[^\u201d]*\u201d")
+_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*(?:\"|\Z)|`[^`]*(?:`|\Z)|\u201c[^\u201d]*(?:\u201d|\Z)")
+"""What is quoted, also where the end of the quotation was cut off."""
 _OVERFLOW = _words(r"context (?:length|window)|maximum context|prompt is too long|too many tokens")
 
 Rung = tuple[str, re.Pattern[str], Cause]
@@ -259,8 +262,8 @@ def _error_object(body: bytes) -> dict[str, Any]:
 def _message_of(error: Mapping[str, Any], body: bytes) -> str:
     message = error.get("message")
     if isinstance(message, str):
-        return message
-    return "" if error else body.decode("utf-8", "replace")
+        return message[:MAX_READ]
+    return "" if error else body[: 4 * MAX_READ].decode("utf-8", "replace")[:MAX_READ]
 
 
 _SPENT_LIMITS = (

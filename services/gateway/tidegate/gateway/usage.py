@@ -73,6 +73,8 @@ def _gather(fields: _Fields, place: str, found: dict[str, Any]) -> None:
                 fields[place + name] = value
         elif kind is dict and place.count(".") < _LEVELS:
             _gather(fields, f"{place}{name}.", value)
+        elif kind is float and value.is_integer() and 0 <= value <= MAX_COUNT:
+            fields[place + name] = int(value)
 
 
 def _pick(fields: _Fields, names: tuple[str, ...]) -> int | None:

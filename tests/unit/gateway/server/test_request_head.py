@@ -151,3 +151,9 @@ def test_hostile_bytes_give_a_head_or_a_refusal_and_never_an_error(target: bytes
     for fields in (sink.fields, [(b"host", value)], [(b"host", b"a"), (b"content-length", value)]):
         assert isinstance(read_head(method, version, sink.url, fields, LIMITS), RequestHead | Refusal)
         assert isinstance(read_head(method, version, target, fields, LIMITS), RequestHead | Refusal)
+
+
+def test_what_a_head_shows_of_itself_holds_no_value_of_a_field() -> None:
+    head = read((b"authorization", b"Bearer canary"), target=b"/v1/messages?key=canary")
+    assert isinstance(head, RequestHead)
+    assert repr(head) == "RequestHead(GET '/v1/messages', 2 fields)"
