@@ -28,6 +28,7 @@ class StreamRelay:
         self._upstream = upstream
         self._phases = _phases_of(attempt)
         self._committed = False
+        self._is_noted = False
 
     async def serve(self) -> Failure | None:
         """Relay; None when the client has its end, else the failure, settled, before any content left.
@@ -66,6 +67,8 @@ class StreamRelay:
             return True, None
         if step.forward and self._committed:
             exchange.write(step.forward)
+            if not self._is_noted:
+                self._note_first_token()
             if exchange.write_paused:
                 await self._wait_for_client()
         if at_end:
@@ -84,6 +87,11 @@ class StreamRelay:
         if isinstance(self._phases, TranslatedPhases):
             job.tell_in_band = self._phases.error_event
         job.begin_stream(attempt.answer_lines(self._upstream))
+
+    def _note_first_token(self) -> None:
+        """Record when it came: after it was handed on, so that it does not wait for its own record."""
+        self._is_noted = True
+        attempt = self._attempt
         attempt.tools.journal.record(
             SIGNALS,
             attempt.target.partition,
@@ -95,7 +103,7 @@ class StreamRelay:
                 ttft_ns=attempt.ttft_ns or 0,
                 input_tokens=attempt.started.input_tokens,
             ),
-            job.context,
+            attempt.job.context,
         )
 
     async def _finish(self, step: Step) -> None:
@@ -104,6 +112,8 @@ class StreamRelay:
             self._commit()
         if step.forward:
             job.exchange.write(step.forward)
+        if not self._is_noted:
+            self._note_first_token()
         receipt = attempt.settle(self._ending("completed"))
         await attempt.wait_settled(receipt)
         job.exchange.finish(step.terminal or b"")
