@@ -1,4 +1,4 @@
-"""Runs the suites, those of one process two at a time, and prints what each took: `python tests/suites.py test|nightly|agents|check|bench|fuzz`."""
+"""Runs the suites, two at a time where they allow it, and prints what each took: `python tests/suites.py test|nightly|agents|check|bench|fuzz`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
+from enum import Enum
+from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,19 +19,25 @@ BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header"]
 COVERED = [sys.executable, "-m", "coverage", "run", "-m", "pytest", "-q", "--no-header"]
 NOT_NIGHTLY = ["-m", "not nightly"]
-LANES = 2
-"""Suites that may run beside others: a suite is one busy thread, and machines have two cores at least."""
 MARKER_VARIABLE = "TIDEGATE_BROKER_MARKER"
 """Names the file that every suite adds a line to for each reason why a broker test did not run."""
 REQUIRE_VARIABLE = "TIDEGATE_REQUIRE_KAFKA"
 
 
+class Place(Enum):
+    """Beside what a suite may run. Machines have two cores at least."""
+
+    ONE_THREAD = "beside any other suite: it is one busy thread"
+    PROCESSES = "beside suites of one thread: it starts processes, which need a core together"
+    ALONE = "beside nothing: it measures, or needs what the others leave"
+
+
 class Suite(NamedTuple):
-    """One line of the table. What is `alone` starts processes of its own and has the machine for itself."""
+    """One line of the table."""
 
     name: str
     command: list[str]
-    alone: bool = False
+    place: Place = Place.ONE_THREAD
 
 
 def tool(name: str, *arguments: str) -> list[str]:
@@ -50,30 +58,30 @@ CHECK = [
 ]
 TEST = [
     # The longest first: the lanes then end at about the same time.
+    Suite("end to end", [*PYTEST, *NOT_NIGHTLY, "tests/e2e"], Place.PROCESSES),
+    Suite("kafka", [*PYTEST, *NOT_NIGHTLY, "tests/kafka"], Place.PROCESSES),
+    Suite("crash", [*PYTEST, *NOT_NIGHTLY, "tests/crash"], Place.PROCESSES),
     Suite("unit, structure", covered("tests/unit", "tests/structure")),
     *CHECK,
     Suite("contract", covered("tests/contract")),
     Suite("simulation", covered("tests/simulation")),
     Suite("security", covered("tests/security")),
     Suite("wheel", [sys.executable, "tests/structure/built_wheel.py"]),
-    Suite("coverage", [sys.executable, "tests/structure/coverage_figures.py"], alone=True),
-    Suite("kafka", [*PYTEST, *NOT_NIGHTLY, "tests/kafka"], alone=True),
-    Suite("end to end", [*PYTEST, *NOT_NIGHTLY, "tests/e2e"], alone=True),
-    Suite("crash", [*PYTEST, *NOT_NIGHTLY, "tests/crash"], alone=True),
+    Suite("coverage", [sys.executable, "tests/structure/coverage_figures.py"], Place.ALONE),
 ]
 NIGHTLY = [
     Suite(
         f"nightly {place}",
         [*PYTEST, "-o", "faulthandler_timeout=3600", "-m", "nightly", f"tests/{place}"],
-        alone=True,
+        Place.ALONE,
     )
     for place in ("unit", "contract", "simulation", "kafka", "e2e", "crash", "bench", "agents", "fuzz")
 ]
-AGENTS = [Suite("agents", [*PYTEST, "tests/agents"], alone=True)]
+AGENTS = [Suite("agents", [*PYTEST, "tests/agents"], Place.ALONE)]
 FUZZ = [suite for suite in NIGHTLY if suite.name == "nightly fuzz"]
 """The same as at night; `make fuzz` gives every parser more time."""
 BENCH = [
-    Suite(path.stem, [sys.executable, str(path)], alone=True)
+    Suite(path.stem, [sys.executable, str(path)], Place.ALONE)
     for path in sorted((ROOT / "tests" / "bench").glob("bench_*.py"))
 ]
 PLANS = {"check": CHECK, "test": TEST, "nightly": NIGHTLY, "agents": AGENTS, "bench": BENCH, "fuzz": FUZZ}
@@ -97,11 +105,12 @@ def missing(suite: Suite) -> list[str]:
 
 def run(suite: Suite, variables: Mapping[str, str]) -> Row:
     """Run one suite to its end. What runs beside others is shown whole when it has ended."""
+    alone = suite.place is Place.ALONE
     nowhere = missing(suite)
     if nowhere:
         tell(f"\n=== {suite.name}\nthere is no test in {', '.join(nowhere)}")
         return Row(suite.name, "missing", 0.0)
-    if suite.alone:
+    if alone:
         tell(f"\n=== {suite.name}")
     began = time.monotonic()
     done = subprocess.run(
@@ -109,13 +118,13 @@ def run(suite: Suite, variables: Mapping[str, str]) -> Row:
         cwd=ROOT,
         env={**os.environ, **variables},
         check=False,
-        stdout=None if suite.alone else subprocess.PIPE,
-        stderr=None if suite.alone else subprocess.STDOUT,
+        stdout=None if alone else subprocess.PIPE,
+        stderr=None if alone else subprocess.STDOUT,
         text=True,
         errors="replace",
     )
     took_s = time.monotonic() - began
-    if not suite.alone:
+    if not alone:
         tell(f"\n=== {suite.name}\n{done.stdout.rstrip()}")
     return Row(suite.name, "ok" if done.returncode == 0 else f"exit {done.returncode}", took_s)
 
@@ -124,13 +133,34 @@ def tell(text: str) -> None:
     print(text, flush=True)
 
 
+def taken_from(waiting: deque[Suite]) -> Iterator[Suite]:
+    """One after another, while others may take from it too."""
+    while True:
+        try:
+            yield waiting.popleft()
+        except IndexError:
+            return
+
+
 def run_all(suites: Sequence[Suite], variables: Mapping[str, str]) -> list[Row]:
-    """Rows in the order of the suites; neighbours that are not `alone` share the lanes."""
-    rows: list[Row] = []
-    for alone, group in groupby(suites, lambda suite: suite.alone):
-        with ThreadPoolExecutor(1 if alone else LANES) as lanes:
-            rows += lanes.map(lambda suite: run(suite, variables), group)
-    return rows
+    """Rows in the order of the suites; neighbours that are not `ALONE` share two lanes."""
+    rows: dict[str, Row] = {}
+
+    def lane(*waiting: deque[Suite]) -> None:
+        for suite in chain.from_iterable(map(taken_from, waiting)):
+            rows[suite.name] = run(suite, variables)
+
+    for alone, group in groupby(suites, lambda suite: suite.place is Place.ALONE):
+        neighbours = list(group)
+        processes = deque(each for each in neighbours if each.place is Place.PROCESSES)
+        others = deque(each for each in neighbours if each.place is not Place.PROCESSES)
+        with ThreadPoolExecutor(2) as lanes:
+            # Only the first lane starts processes: two such suites at once would be slower, and less alike.
+            ended = [lanes.submit(lane, processes, others)]
+            ended += [] if alone else [lanes.submit(lane, others)]
+        for each in ended:
+            each.result()
+    return [rows[suite.name] for suite in suites]
 
 
 def main(suites: Sequence[Suite], build: Path) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import suites
-from suites import BENCH, CHECK, NIGHTLY, PLANS, PYTEST, ROOT, TEST, Suite, main
+from suites import BENCH, CHECK, NIGHTLY, PLANS, PYTEST, ROOT, TEST, Place, Suite, main
 
 GOOD = [sys.executable, "-c", ""]
 BAD = [sys.executable, "-c", "raise SystemExit(3)"]
@@ -90,31 +90,42 @@ def test_a_suite_whose_folder_holds_no_test_fails(tmp_path: Path, capfd: pytest.
     assert "missing" in out
 
 
+def meeting(mine: Path, other: Path, place: Place) -> Suite:
+    """Ends once the other one runs: one after another they would wait for ever."""
+    wait = "while not os.path.exists(sys.argv[2]): time.sleep(0.01)"
+    program = f"import os, sys, time\nopen(sys.argv[1], 'x')\n{wait}\nprint('met', sys.argv[1])"
+    return Suite(mine.name, [sys.executable, "-c", program, str(mine), str(other)], place)
+
+
+@pytest.mark.parametrize("place", [Place.ONE_THREAD, Place.PROCESSES])
 def test_suites_share_the_machine_and_are_told_in_their_own_order(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], place: Place
 ) -> None:
-    """Each of two waits for a sign of the other: one after another they would wait for ever."""
     one, two = tmp_path / "one", tmp_path / "two"
-
-    def meeting(mine: Path, other: Path) -> Suite:
-        wait = "while not os.path.exists(sys.argv[2]): time.sleep(0.01)"
-        program = f"import os, sys, time\nopen(sys.argv[1], 'x')\n{wait}\nprint('met', sys.argv[1])"
-        return Suite(mine.name, [sys.executable, "-c", program, str(mine), str(other)])
-
-    last = Suite("last", [sys.executable, "-c", f"open({str(two)!r}, 'r')"], alone=True)
-    assert main([meeting(one, two), meeting(two, one), last], tmp_path / "build") == 0
+    last = Suite("last", [sys.executable, "-c", f"open({str(two)!r}, 'r')"], Place.ALONE)
+    pair = [meeting(one, two, Place.ONE_THREAD), meeting(two, one, place)]
+    assert main([*pair, last], tmp_path / "build") == 0
     lines = capfd.readouterr().out.splitlines()
     assert {f"met {one}", f"met {two}"} <= set(lines)
     table = lines[next(n for n, line in enumerate(lines) if line.startswith("suite")) + 1 :]
     assert [line.split()[0] for line in table[:3]] == ["one", "two", "last"]
 
 
-def test_what_is_measured_is_one_process_and_what_needs_the_machine_has_it() -> None:
+def test_suites_that_start_processes_run_one_after_another(tmp_path: Path) -> None:
+    """Each fails where another is at work, and the second lane has nothing else to do."""
+    busy = "import os, sys, time\nos.mkdir(sys.argv[1])\ntime.sleep(0.2)\nos.rmdir(sys.argv[1])"
+    command = [sys.executable, "-c", busy, str(tmp_path / "at work")]
+    assert main([Suite(name, command, Place.PROCESSES) for name in "abc"], tmp_path / "build") == 0
+
+
+def test_what_is_measured_is_one_process_and_is_counted_after_all_of_it() -> None:
     places = {suite.name: n for n, suite in enumerate(TEST)}
     measured = [suite for suite in TEST if suite.command[1:3] == ["-m", "coverage"]]
-    assert {suite.alone for suite in measured} == {False}
+    assert {suite.place for suite in measured} == {Place.ONE_THREAD}
+    assert {suite.name for suite in TEST if suite.place is Place.ALONE} == {"coverage"}
     assert max(places[suite.name] for suite in measured) < places["coverage"]
-    assert {suite.name for suite in TEST if suite.alone} == {"coverage", "kafka", "end to end", "crash"}
+    starting = {suite.name for suite in TEST if suite.place is Place.PROCESSES}
+    assert starting == {"kafka", "end to end", "crash"}
 
 
 def test_every_place_that_a_plan_names_holds_tests() -> None:
