@@ -1,7 +1,8 @@
 # Needs Python 3.11 and make; everything else comes hash-checked into .venv.
 PYTHON ?= python3.11
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+# Modules are compiled when they are first imported: most never are, and compiling all takes longer than unpacking.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 RUNS := .venv/.runs
 READY := .venv/.ready
 

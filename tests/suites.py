@@ -61,11 +61,12 @@ TEST = [
     Suite("end to end", [*PYTEST, *NOT_NIGHTLY, "tests/e2e"], Place.PROCESSES),
     Suite("kafka", [*PYTEST, *NOT_NIGHTLY, "tests/kafka"], Place.PROCESSES),
     Suite("crash", [*PYTEST, *NOT_NIGHTLY, "tests/crash"], Place.PROCESSES),
-    Suite("unit, structure", covered("tests/unit", "tests/structure")),
+    Suite("unit", covered("tests/unit")),
     *CHECK,
     Suite("contract", covered("tests/contract")),
     Suite("simulation", covered("tests/simulation")),
     Suite("security", covered("tests/security")),
+    Suite("structure", [*PYTEST, *NOT_NIGHTLY, "tests/structure"]),  # reads the tree: not measured, it is faster
     Suite("wheel", [sys.executable, "tests/structure/built_wheel.py"]),
     Suite("coverage", [sys.executable, "tests/structure/coverage_figures.py"], Place.ALONE),
 ]
