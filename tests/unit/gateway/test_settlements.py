@@ -16,6 +16,7 @@ from tidegate.events.signals import AttemptStarted
 from tidegate.events.types import AttemptId, PoolId, TargetId, WindowId
 from tidegate.gateway.serving import ServedTarget
 from tidegate.gateway.settlements import Ending, settle
+from tidegate.gateway.usage import from_answer
 
 PRICE = ListPrice(input_uncached=3_000_000_000, cache_read=300_000_000, output=15_000_000_000)
 WINDOWS = (
@@ -63,6 +64,13 @@ def test_a_client_that_left_shuts_no_window_with_what_it_might_have_got() -> Non
 def test_reported_usage_is_exact() -> None:
     event = ended(Ending(outcome="completed", tokens=Tokens(input_uncached=10, cache_read=7, output=3)))
     assert (event.basis, event.cost_nanousd) == ("reported", 10 * 3_000 + 7 * 300 + 3 * 15_000)
+
+
+def test_more_read_from_cache_than_the_whole_prompt_is_an_estimate_and_keeps_what_was_said() -> None:
+    said = {"prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 12}}
+    event = ended(Ending(outcome="completed", tokens=from_answer("openai", {"usage": said})))
+    assert (event.basis, event.cost_nanousd) == ("estimated", 1_000 * 3_000 + 3 * 15_000)
+    assert event.tokens == Tokens(cache_read=12, output=3)
 
 
 def test_what_never_left_or_was_refused_costs_nothing() -> None:

@@ -88,7 +88,8 @@ def _from_openai(fields: _Fields, rules: UsageRules, tier: str | None) -> Tokens
     """Prompt counts include what was cached and what was written, completion counts include reasoning.
 
     Chat completions say prompt/completion, responses say input/output; who bills reasoning beside its completion
-    count has it added. A missing completion count follows from the total (embeddings have no completion).
+    count has it added. A missing completion count follows from the total (embeddings have no completion). Parts that
+    exceed their prompt contradict it: how much was read uncached is then unknown, and the settlement an estimate.
     """
     get = fields.get
     prompt = get("prompt_tokens", get("input_tokens"))
@@ -103,7 +104,9 @@ def _from_openai(fields: _Fields, rules: UsageRules, tier: str | None) -> Tokens
     if rules.details.isdisjoint(fields):
         return Tokens(prompt, None, None, None, output, service_tier=tier)
     cached, written = _pick(fields, rules.cached), _pick(fields, rules.written)
-    uncached = None if prompt is None else max(0, prompt - (cached or 0) - (written or 0))
+    uncached = None if prompt is None else prompt - (cached or 0) - (written or 0)
+    if uncached is not None and uncached < 0:
+        uncached = None
     reasoning = _pick(fields, rules.reasoning)
     tokens = Tokens(uncached, cached, written, None, output, reasoning, service_tier=tier)
     if rules.rare.isdisjoint(fields) or not any(map(get, rules.rare)):
