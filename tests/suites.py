@@ -66,7 +66,8 @@ TEST = [
     Suite("contract", covered("tests/contract")),
     Suite("simulation", covered("tests/simulation")),
     Suite("security", covered("tests/security")),
-    Suite("structure", [*PYTEST, *NOT_NIGHTLY, "tests/structure"]),  # reads the tree: not measured, it is faster
+    # What reads the tree and runs little of it would only be slowed by being measured.
+    Suite("structure", [*PYTEST, *NOT_NIGHTLY, "tests/structure"]),
     Suite("wheel", [sys.executable, "tests/structure/built_wheel.py"]),
     Suite("coverage", [sys.executable, "tests/structure/coverage_figures.py"], Place.ALONE),
 ]
