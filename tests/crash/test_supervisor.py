@@ -4,9 +4,11 @@ its supervisor."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +23,7 @@ from support.rig import UPSTREAM_KEY
 from support.traffic import Asked, Traffic
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
+SLOW: dict[str, Any] = {"latency": {"ttft_ms": 5, "tokens_per_s": 20}, "faults": []}
 
 
 class Served(Fleet):
@@ -33,7 +36,12 @@ class Served(Fleet):
         self.serve = self.add("serve", "tidegate.runtime", "serve", "--config", self.config, own_group=True)
         self.serve.start()
         state = self.machine.run_dir / "serve.json"
-        await until(state.exists, lambda: self.serve.failure("to listen"))
+
+        def listens() -> bool:  # a killed one left its own
+            assert self.serve.is_running, self.serve.failure("ended")
+            return state.exists() and json.loads(state.read_text())["pid"] == self.serve.pid
+
+        await until(listens, lambda: self.serve.failure("to listen"))
         self.port = json.loads(state.read_text())["tenant_port"]
         await until(self._ready, lambda: self.serve.failure("to be ready"))
 
@@ -120,19 +128,17 @@ async def ended_well(fleet: Served, asked: list[Asked]) -> None:
     await check_log(fleet, asked)
 
 
-async def check_log(fleet: Served, asked: list[Asked]) -> Any:
+async def check_log(fleet: Served, asked: list[Asked]) -> None:
     assert fleet.unsent() == {}
     log = fleet.machine.open_log()
     book = await read_book(log)
     await log.close()
     check_nothing_is_lost(book, {})
     check_settlements(book, asked)
-    return book
 
 
 async def test_ctrl_c_lets_streams_end_and_then_ends_all_roles_in_order(tmp_path: Path) -> None:
-    slow = {"latency": {"ttft_ms": 5, "tokens_per_s": 20}, "faults": []}
-    async with Served(tmp_path, providers=slow) as fleet:
+    async with Served(tmp_path, providers=SLOW) as fleet:
         await fleet.up()
         pids = fleet.pids()
         traffic = Traffic(fleet.url, clients=0, output_tokens=30)
@@ -147,15 +153,61 @@ async def test_ctrl_c_lets_streams_end_and_then_ends_all_roles_in_order(tmp_path
         await check_log(fleet, traffic.asked)
 
 
-async def test_no_role_outlives_a_killed_supervisor_and_the_next_one_goes_on(tmp_path: Path) -> None:
-    async with Served(tmp_path) as fleet:
+def holders(port: int, pids: Mapping[str, int]) -> set[str]:
+    """Who of these processes has the socket that listens on a port."""
+    listening = "0A"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    (inode,) = (row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == listening)
+    found = set()
+    for role, pid in pids.items():
+        open_files = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
+        if f"socket:[{inode}]" in open_files:
+            found.add(role)
+    return found
+
+
+def is_refused(port: int) -> bool:
+    """Whether a connection is refused at once, as a load balancer sees it."""
+    with socket.socket() as client:
+        client.settimeout(5)
+        return client.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
+
+
+async def test_only_who_serves_a_port_holds_it_and_while_streams_drain_connections_are_refused(
+    tmp_path: Path,
+) -> None:
+    async with Served(tmp_path, providers=SLOW, gateway={"drain_grace_s": 60.0}) as fleet:
         await fleet.up()
+        ports = json.loads((fleet.machine.run_dir / "serve.json").read_text())
+        pids = {**fleet.pids(), "supervisor": fleet.serve.pid}
+        assert holders(ports["tenant_port"], pids) == {"gateway", "supervisor"}
+        assert holders(ports["admin_port"], pids) == {"admin", "supervisor"}
+        async with Traffic(fleet.url, clients=0, output_tokens=60) as traffic:
+            streams = await traffic.begin_streams(2, "open", ("chat", "messages"))
+            fleet.serve.signal(signal.SIGTERM)
+            await until(lambda: is_refused(fleet.port), "the port to be closed")
+            assert len(traffic.open) == 2, "it is closed while streams go on"
+            assert {asked.fate for asked in await asyncio.gather(*streams)} == {"finished"}
+        assert await fleet.serve.ended() == 0, fleet.serve.failure("did not end well")
+        await check_log(fleet, traffic.asked)
+
+
+async def test_no_role_outlives_a_killed_supervisor_and_the_next_one_serves_though_streams_were_open(
+    tmp_path: Path,
+) -> None:
+    patient = {"drain_delay_s": 300.0, "drain_grace_s": 300.0}
+    async with Served(tmp_path, providers=SLOW, gateway=patient) as fleet:
+        await fleet.up()
+        text = fleet.config.read_text().replace("port = 0", f"port = {fleet.port}", 1)
+        fleet.config.write_text(text.replace("drain_delay_s = 300", "drain_delay_s = 0"))
         pids = fleet.pids()
-        async with Traffic(fleet.url) as traffic:
-            await traffic.more(5, "before the supervisor is killed")
-            traffic.stop()
+        async with Traffic(fleet.url, clients=0, output_tokens=5_000) as traffic:
+            streams = await traffic.begin_streams(2, "open", ("chat", "messages"))
             fleet.serve.kill()
-            await fleet.gone(pids)
-        (fleet.machine.run_dir / "serve.json").unlink()
-        await fleet.up()
-        await ended_well(fleet, traffic.asked)
+            await fleet.up()
+            ended = await asyncio.gather(*streams)
+            assert {(asked.fate, asked.told) for asked in ended} == {("failed", "in band draining")}
+        await fleet.gone(pids)
+        async with Traffic(fleet.url) as later:
+            await later.more(5, "of the next supervisor")
+        await ended_well(fleet, traffic.asked + later.asked)

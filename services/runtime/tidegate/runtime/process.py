@@ -26,6 +26,8 @@ class Stopping:
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
+        self.orphaned = asyncio.Event()
+        """Set besides when it was the parent's end: whoever starts us anew waits for what we hold."""
 
     def __call__(self) -> bool:
         """True once the process should end."""
@@ -39,6 +41,7 @@ class Stopping:
 
     def parent_gone(self) -> None:
         """The parent's pipe closed."""
+        self.orphaned.set()
         self.event.set()
 
 

@@ -5,6 +5,7 @@ import fcntl
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import IO
 
@@ -14,13 +15,16 @@ from tidegate.events.config import GatewaySettings
 from tidegate.events.errors import Refused
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import Stopping
-from tidegate.runtime.sockets import bound
-from tidegate.runtime.telemetry import logger
+from tidegate.runtime.sockets import CannotListen, bound
+from tidegate.runtime.telemetry import facts_of, logger
 
 BACKOFF_S = 0.2
+BIND_RETRY_S = 0.05
 BACKOFF_MAX_S = 5.0
 STEADY_S = 10.0
 STOP_ORDER = ("gateway", "log", "estimator", "projector", "admin")
+ORPHANS_END_S = 5.0
+"""How long roles of a killed supervisor may take to let go of the ports."""
 STOP_GRACE_S = 40.0
 """Besides what a gateway is configured to wait for its streams."""
 
@@ -68,7 +72,11 @@ class Child:
         backoff_s = BACKOFF_S
         while not self._stopping:
             began = loop.time()
-            code = await self._run_once()
+            try:
+                code = await self._run_once()
+            except OSError as error:  # no memory or no process left just now
+                logger().error("role cannot be started", **facts_of(error))
+                code = None
             if self._stopping:
                 return
             backoff_s = BACKOFF_S if loop.time() - began > STEADY_S else min(backoff_s * 2, BACKOFF_MAX_S)
@@ -102,13 +110,17 @@ class Child:
             self._process.terminate()
         return await self._process.wait()
 
-    async def stop(self, grace_s: float) -> None:
-        """TERM, wait, then KILL."""
+    def stop(self) -> None:
+        """TERM; it is not started again, also when it was just about to be."""
         self._stopping = True
+        if self.pid is not None and self._process is not None:
+            self._process.terminate()
+
+    async def ended(self, grace_s: float) -> None:
+        """Wait for its end after `stop`, then KILL."""
         process = self._process
         if process is None or process.returncode is not None:
             return
-        process.terminate()
         try:
             async with asyncio.timeout(grace_s):
                 await process.wait()
@@ -125,7 +137,8 @@ class Supervisor:
         self._machine = machine
         self._config = config
         self.children: list[Child] = []
-        self._sockets: list[socket.socket] = []
+        self._sockets: dict[str, socket.socket] = {}
+        """By the role that serves them. Kept, because a role that is started again is given its own anew."""
         self._taken: IO[bytes] | None = None
         self.tenant_port = 0
         self.admin_port = 0
@@ -137,16 +150,28 @@ class Supervisor:
         """
         settings = self._machine.settings
         self._taken = _take(self._machine.data_dir)
-        tenant = bound(settings.gateway.host, settings.gateway.port)
-        admin = bound(settings.admin.host, settings.admin.port)
-        self._sockets = [tenant, admin]
-        self.tenant_port, self.admin_port = tenant.getsockname()[1], admin.getsockname()[1]
+        # A supervisor that ends in order takes this file away: else its roles may hold the ports a moment longer.
+        free_by_s = time.monotonic() + (ORPHANS_END_S if self._state_path.exists() else 0.0)
+        try:
+            for role, place in (("gateway", settings.gateway), ("admin", settings.admin)):
+                self._sockets[role] = _bound_by(free_by_s, place.host, place.port)
+        except CannotListen:
+            self.close()
+            raise
+        self.tenant_port, self.admin_port = (each.getsockname()[1] for each in self._sockets.values())
+
+    def close(self) -> None:
+        """Let go of the ports and of the data folder."""
+        for listening in self._sockets.values():
+            listening.close()
+        if self._taken is not None:
+            self._taken.close()
 
     async def run(self, stopping: Stopping) -> None:
         """Start every role and keep it running until told to stop; then end them in order."""
         read_fd, write_fd = os.pipe()
         os.set_inheritable(read_fd, True)
-        tenant, admin = self._sockets
+        tenant, admin = self._sockets["gateway"], self._sockets["admin"]
         specs = [
             ChildSpec("log", "log"),
             ChildSpec("estimator", "estimator"),
@@ -170,12 +195,19 @@ class Supervisor:
             self._state_path.unlink(missing_ok=True)
             os.close(write_fd)
             os.close(read_fd)
+            self.close()
 
     async def _stop_in_order(self) -> None:
         for role in STOP_ORDER:
+            children = [child for child in self.children if child.spec.role == role]
+            for child in children:
+                child.stop()
+            if role in self._sockets:
+                # Once the role closes its own, connections are refused and clients go elsewhere: as long as we
+                # held ours the kernel would take them in for nobody.
+                self._sockets[role].close()
             grace_s = stop_grace_s(role, self._machine.settings.gateway)
-            stops = [child.stop(grace_s) for child in self.children if child.spec.role == role]
-            await asyncio.gather(*stops)
+            await asyncio.gather(*(child.ended(grace_s) for child in children))
 
     def _write_state(self) -> None:
         state = {"pid": os.getpid(), "tenant_port": self.tenant_port, "admin_port": self.admin_port}
@@ -186,6 +218,17 @@ class Supervisor:
     @property
     def _state_path(self) -> Path:
         return self._machine.run_dir / "serve.json"
+
+
+def _bound_by(free_by_s: float, host: str, port: int) -> socket.socket:
+    """Bind, again and again until the monotonic time `free_by_s`. Raises CannotListen."""
+    while True:
+        try:
+            return bound(host, port)
+        except CannotListen:
+            if time.monotonic() >= free_by_s:
+                raise
+            time.sleep(BIND_RETRY_S)
 
 
 def _take(data_dir: Path) -> IO[bytes]:

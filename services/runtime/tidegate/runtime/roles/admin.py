@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import hmac
 import secrets
-import socket
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +21,7 @@ from tidegate.runtime.process import Stopping, kept_up
 from tidegate.runtime.published import IdentityChanged
 from tidegate.runtime.ready import MIN_TOKEN_CHARS, missing_here
 from tidegate.runtime.settings import ConfigInvalid, read_config, resolve_secret
-from tidegate.runtime.sockets import bound
+from tidegate.runtime.sockets import bound, given
 from tidegate.runtime.telemetry import logger
 
 PUBLISH_RETRY_S = 1.0
@@ -60,7 +59,7 @@ class AdminRole:
         control = Control(log, machine.clock, machine.ids)
         settings = machine.settings.admin
         listening = (
-            bound(settings.host, settings.port) if self._fd is None else socket.socket(fileno=self._fd)
+            bound(settings.host, settings.port) if self._fd is None else given(self._fd)
         )
         config = uvicorn.Config(
             build_app(machine, control, self._config, admin_token(machine)),

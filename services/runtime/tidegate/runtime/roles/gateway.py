@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import resource
 import secrets
-import socket
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import MetricsServer
 from tidegate.runtime.process import Stopping, kept_up
 from tidegate.runtime.settings import resolve_secrets
-from tidegate.runtime.sockets import bound
+from tidegate.runtime.sockets import bound, given
 from tidegate.runtime.telemetry import logger
 
 DAMAGED_RETRY_S = 5.0
@@ -35,6 +34,8 @@ RELAY_WAIT_S = 5.0
 """What the relay has not taken by then it takes later: the journal stays."""
 RELAY_POLL_S = 0.02
 REFUSING_POLL_S = 0.2
+ORPHAN_GRACE_S = 5.0
+"""What streams get once the supervisor is gone: until they end, the next one's gateways have no journal slot."""
 
 
 class GatewayRole:
@@ -72,7 +73,8 @@ class GatewayRole:
                 watching = tasks.create_task(tell_refusals(journal))
                 try:
                     await self._serve(worker, stopping)
-                    await wait_relayed(journal, machine.journal_dir(self._slot), RELAY_WAIT_S)
+                    if not stopping.orphaned.is_set():  # the relay has lost the same parent
+                        await wait_relayed(journal, machine.journal_dir(self._slot), RELAY_WAIT_S)
                 finally:
                     following.cancel()
                     serving.cancel()
@@ -112,7 +114,7 @@ class GatewayRole:
     async def _serve(self, worker: Worker, stopping: Stopping) -> None:
         settings = self._machine.settings.gateway
         listening = (
-            bound(settings.host, settings.port) if self._fd is None else socket.socket(fileno=self._fd)
+            bound(settings.host, settings.port) if self._fd is None else given(self._fd)
         )
         self.port = listening.getsockname()[1]
         stop = asyncio.Event()
@@ -122,14 +124,18 @@ class GatewayRole:
             draining.append(asyncio.ensure_future(self._drain(worker, server, stopping, stop)))
 
         draining: list[asyncio.Future[None]] = []
-        left = await serve(
-            Dispatcher(worker),
-            [listening],
-            limits_of(settings),
-            stop=stop,
-            id_line=lambda: request_id_line(self._machine.ids.next()),
-            on_started=started,
-        )
+        try:
+            left = await serve(
+                Dispatcher(worker),
+                [listening],
+                limits_of(settings),
+                stop=stop,
+                id_line=lambda: request_id_line(self._machine.ids.next()),
+                on_started=started,
+            )
+        finally:
+            for task in draining:
+                task.cancel()
         if left:
             logger().warning("requests were cut", count=left)
 
@@ -139,8 +145,13 @@ class GatewayRole:
         await stopping.event.wait()
         worker.draining = True
         server.announce_drain()
-        await asyncio.sleep(self._machine.settings.gateway.drain_delay_s)
+        with contextlib.suppress(TimeoutError):  # without a parent at once: the next one wants the port
+            async with asyncio.timeout(self._machine.settings.gateway.drain_delay_s):
+                await stopping.orphaned.wait()
         stop.set()
+        await stopping.orphaned.wait()
+        await asyncio.sleep(ORPHAN_GRACE_S)
+        server.cancel_active()
 
 
 def _allow_sockets() -> None:
