@@ -17,7 +17,10 @@ from tidegate.runtime.supervisor import Child, ChildSpec, Supervisor
 
 
 async def test_a_role_that_cannot_be_started_now_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    faults: list[OSError] = [BlockingIOError(11, "Resource temporarily unavailable"), OSError(12, "no memory")]
+    faults: list[OSError] = [
+        BlockingIOError(11, "Resource temporarily unavailable"),
+        OSError(12, "no memory"),
+    ]
     started: list[tuple[Any, ...]] = []
 
     class Process:

@@ -58,9 +58,7 @@ class AdminRole:
         log = machine.open_log(("control",))
         control = Control(log, machine.clock, machine.ids)
         settings = machine.settings.admin
-        listening = (
-            bound(settings.host, settings.port) if self._fd is None else given(self._fd)
-        )
+        listening = bound(settings.host, settings.port) if self._fd is None else given(self._fd)
         config = uvicorn.Config(
             build_app(machine, control, self._config, admin_token(machine)),
             lifespan="off",

@@ -113,9 +113,7 @@ class GatewayRole:
 
     async def _serve(self, worker: Worker, stopping: Stopping) -> None:
         settings = self._machine.settings.gateway
-        listening = (
-            bound(settings.host, settings.port) if self._fd is None else given(self._fd)
-        )
+        listening = bound(settings.host, settings.port) if self._fd is None else given(self._fd)
         self.port = listening.getsockname()[1]
         stop = asyncio.Event()
 
