@@ -160,7 +160,9 @@ def holders(port: int, pids: Mapping[str, int]) -> set[str]:
     (inode,) = (row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == listening)
     found = set()
     for role, pid in pids.items():
-        open_files = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
+        open_files = {
+            str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()
+        }
         if f"socket:[{inode}]" in open_files:
             found.add(role)
     return found
