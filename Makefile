@@ -20,8 +20,6 @@ test-nightly: $(READY)
 test-agents: $(READY)
 	$(BIN)/python tests/suites.py agents
 
-# Seconds for each parser; at night it is one minute.
-fuzz: export TIDEGATE_FUZZ_S ?= 600
 fuzz: $(READY)
 	$(BIN)/python tests/suites.py fuzz
 

@@ -81,7 +81,7 @@ NIGHTLY = [
 ]
 AGENTS = [Suite("agents", [*PYTEST, "tests/agents"], Place.ALONE)]
 FUZZ = [suite for suite in NIGHTLY if suite.name == "nightly fuzz"]
-"""The same as at night; `make fuzz` gives every parser more time."""
+"""A part of the night, by itself: ten minutes for each parser, two at a time."""
 BENCH = [
     Suite(path.stem, [sys.executable, str(path)], Place.ALONE)
     for path in sorted((ROOT / "tests" / "bench").glob("bench_*.py"))
