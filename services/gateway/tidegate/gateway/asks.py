@@ -8,6 +8,7 @@ from msgspec import Raw
 from tidegate.events.types import Dialect
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.inline_data import inline_data
+from tidegate.gateway.remote_media import remote_media
 
 _BYTES_PER_TOKEN = 4
 MAX_TOKENS = 2**31 - 1
@@ -152,9 +153,12 @@ def tokens_of(size_bytes: int) -> int:
 
 
 def tokens_read(turns: Raw, others_bytes: int) -> int:
-    """Estimate of the tokens in a conversation and so many bytes of JSON beside it: base64 of an image is no text."""
-    inline = inline_data(bytes(turns))
-    return tokens_of(len(turns) - inline.size_bytes + others_bytes) + inline.tokens
+    """Estimate of the tokens in a conversation and so many bytes of JSON beside it: an image is no text, neither its
+    base64 nor its address."""
+    blob = bytes(turns)
+    inline, remote = inline_data(blob), remote_media(blob)
+    text_bytes = len(turns) - inline.size_bytes - remote.size_bytes
+    return tokens_of(text_bytes + others_bytes) + inline.tokens + remote.tokens
 
 
 def shows_images(turns: Raw) -> bool:
