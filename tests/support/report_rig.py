@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import ssl
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +27,7 @@ from tidegate.simulator.loading import load
 from tidegate.simulator.server import RunningSimulator, start
 
 PAIRS = [(client, upstream) for client in CHATS for upstream in CHATS]
-STEERING = '["x-sim-fault", "x-sim-shape", "x-sim-output-tokens", "x-sim-tool"]'
+STEERING = '["x-sim-fault", "x-sim-shape", "x-sim-output-tokens", "x-sim-tool", "x-sim-web-searches"]'
 QUIRKS = {
     "openai": "[targets.quirks]\nreasoning_details = true\ncache_control = true\n",
     "anthropic": "[targets.quirks]\nauto_cache = true\n",
@@ -35,6 +37,28 @@ QUIRKS = {
 _TLS = ssl.create_default_context()
 """Never used; one for all clients, as making it takes longer than a request."""
 TOOL: dict[str, Any] = {"type": "object", "properties": {"where": {"type": "string"}}}
+
+
+class LeapingClock:
+    """The system's clocks, whose wall time can be moved forward: one for a gateway and a simulator."""
+
+    def __init__(self) -> None:
+        self._ahead_ns = 0
+
+    def wall_ns(self) -> int:
+        return time.time_ns() + self._ahead_ns
+
+    def mono_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def now_s(self) -> float:
+        return self.wall_ns() / 1e9
+
+    async def sleep(self, duration_s: float) -> None:
+        await asyncio.sleep(max(duration_s, 0.0))
+
+    def leap_s(self, by_s: int) -> None:
+        self._ahead_ns += by_s * 1_000_000_000
 
 
 class Heard(NamedTuple):
@@ -55,12 +79,21 @@ def priced(tokens: dict[str, int] | None = None) -> str:
 
 @contextlib.asynccontextmanager
 async def report_rig(
-    folder: Path, *, prices: dict[str, int] | None = None, model: dict[str, Any] | None = None, **changes: Any
+    folder: Path,
+    *,
+    prices: dict[str, int] | None = None,
+    more_prices: str = "",
+    model: dict[str, Any] | None = None,
+    clock: LeapingClock | None = None,
+    **changes: Any,
 ) -> AsyncIterator[tuple[Rig, RunningSimulator]]:
-    """Targets `only-<dialect>` and routes `to-<dialect>`; `changes` are the provider's, `model` its model's."""
+    """Targets `only-<dialect>` and routes `to-<dialect>`; `changes` are the provider's, `model` its model's.
+
+    `more_prices` is TOML behind the plain prices of each target; `clock` that of both sides.
+    """
     offered = {"name": "m", **PRICES, **(model or {})}
     simulator = await start(
-        load({"providers": [provider("one", models=[offered], keep_requests=100, **changes)]})
+        load({"providers": [provider("one", models=[offered], keep_requests=100, **changes)]}), clock
     )
     try:
         config = "".join(
@@ -68,10 +101,11 @@ async def report_rig(
             f'model = "m"\nsecret = "env:SIM_KEY"\nallow_private = true\nforward_headers = {STEERING}\n'
             + QUIRKS[dialect]
             + priced(prices)
+            + more_prices
             + route(f"to-{dialect}", f"only-{dialect}")
             for dialect in CHATS
         )
-        async with running_rig(folder, settings=settings_with(config)) as rig:
+        async with running_rig(folder, settings=settings_with(config), clock=clock) as rig:
             yield rig, simulator
     finally:
         await simulator.stop()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.events import codec
+from tidegate.events.clock import Clock
 from tidegate.events.config import Routing, Settings
 from tidegate.events.envelope import Envelope
 from tidegate.events.journal import frames
@@ -160,8 +161,9 @@ async def running_rig(
     gateway: str = "",
     route_options: str = "",
     deadlines: str = "",
+    clock: Clock | None = None,
 ) -> AsyncIterator[Rig]:
-    """Simulator and gateway, both in this loop."""
+    """Simulator and gateway, both in this loop; `clock` is the gateway's."""
     simulator = await start(load({"providers": providers or [provider("one"), provider("two")]}))
     try:
         parsed = settings or parse_settings(
@@ -176,7 +178,7 @@ async def running_rig(
                 deadlines=deadlines,
             )
         )
-        machine = Machine(parsed, env={"SIM_KEY": UPSTREAM_KEY}, base=folder)
+        machine = Machine(parsed, clock=clock, env={"SIM_KEY": UPSTREAM_KEY}, base=folder)
         machine.make_folders()
         role = GatewayRole(machine, "gw-0", None)
         stopping = Stopping()

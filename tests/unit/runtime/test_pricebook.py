@@ -14,7 +14,7 @@ from genai_prices.data import providers
 from support import price_book_data
 from support.shared_data import shared_data
 from tidegate.events.config import DatedPrice, Target
-from tidegate.events.money import Tokens, cost_nanousd
+from tidegate.events.money import MILLION, Tokens, cost_nanousd
 from tidegate.runtime.pricebook import genai
 from tidegate.runtime.pricebook.book import (
     PriceBook,
@@ -25,6 +25,7 @@ from tidegate.runtime.pricebook.book import (
     read_genai,
 )
 from tidegate.runtime.pricebook.entries import PER_MILLION, ModelPrices, Unreadable, in_force, nanousd
+from tidegate.runtime.pricebook.genai import SEARCH_FEES
 
 UNREPORTED = {"cache_image_read_mtok", "input_video_mtok", "output_video_mtok", "output_citation_mtok"}
 """Prices of counts that no dialect of ours reports."""
@@ -114,11 +115,24 @@ def compared_with_the_package(vendor: str) -> int:
                 for tokens in USES:
                     if is_comparable(model, theirs, tokens):
                         total = theirs.calc_price(in_package_words(tokens))["total_price"]
-                        exact = (Decimal(total) * 10**9).to_integral_value(ROUND_HALF_UP)
+                        exact = (Decimal(total) * 10**9).to_integral_value(ROUND_HALF_UP) + fee_of(found)
                         used = Tokens(**{**as_dict(tokens), "service_tier": tier})
                         assert cost_nanousd(used, price) == exact, (model.id, day, tier, tokens)
                         compared += 1
     return compared
+
+
+def fee_of(model: ModelPrices) -> int:
+    """What we add of our own: the search in every answer of some models, which the package knows nothing of."""
+    return SEARCH_FEES.get(model.id, 0) // MILLION
+
+
+def test_models_that_always_search_have_a_fee_for_each_request_and_say_where_it_is_from() -> None:
+    for name, fee in SEARCH_FEES.items():
+        for price in built_in().find(name).prices:
+            assert price.request == fee
+            assert "search fee: OpenAI" in (price.source or "")
+    assert built_in().find("openai/gpt-4o").prices[-1].request is None
 
 
 def as_dict(tokens: Tokens) -> dict[str, Any]:
@@ -341,7 +355,7 @@ def test_prices_of_recorded_answers_are_those_an_outside_party_worked_out() -> N
                 assert price is not None
                 if tokens.cache_write_5m and price.cache_write_5m is None:
                     continue
-                exact = (Decimal(one["input_price"]) + Decimal(one["output_price"])) * 10**9
+                exact = (Decimal(one["input_price"]) + Decimal(one["output_price"])) * 10**9 + fee_of(found)
                 if cost_nanousd(tokens, price.list_price()) != exact.to_integral_value(ROUND_HALF_UP):
                     wrong.append((vendor, record["model"], one, cost_nanousd(tokens, price.list_price())))
                 compared += 1

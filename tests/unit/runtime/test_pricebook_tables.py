@@ -50,6 +50,22 @@ def table(**entries: Any) -> litellm.LiteLlmTable:
     return litellm.read(json.dumps(entries).encode(), "t")
 
 
+@pytest.mark.parametrize(
+    ("name", "searches", "requests"),
+    [("gpt-4o-search-preview", None, 25_000), ("gpt-4o", 25_000, None), ("x/gpt-5-search-api", None, 25_000)],
+)
+def test_a_model_that_always_searches_has_its_fee_by_the_request(
+    name: str, searches: int | None, requests: int | None
+) -> None:
+    fields = {"mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 1e-06}
+    query = {"search_context_cost_per_query": {"search_context_size_medium": 0.025}}
+    ((price,),) = (each.prices for each in table(**{name: fields | query}).models)
+    assert (price.web_search, price.request) == (
+        searches and searches * USD,
+        requests and requests * USD,
+    )
+
+
 def test_every_class_length_and_tier_of_litellm_is_read_exactly() -> None:
     (found,) = table(**{"gpt-x": FULL}).models
     assert found == ModelPrices(

@@ -10,11 +10,17 @@ class ResponsesEvents:
     missing."""
 
     content_mark = b'"delta"'
-    _ends = (b"response.completed", b"response.incomplete", b"response.failed", b"error")
 
     def may_matter(self, block: bytes) -> bool:
-        """A terminal event or an error."""
-        return any(end in block for end in self._ends) or is_escaped(block)
+        """A terminal event, an error, or a web search, which is billed also when the stream breaks later."""
+        return (
+            b"response.completed" in block
+            or b"response.incomplete" in block
+            or b"response.failed" in block
+            or b"error" in block
+            or b'"web_search_call"' in block
+            or is_escaped(block)
+        )
 
     def read(self, name: bytes, data: bytes, reading: Reading) -> Meaning:
         """See Vocabulary."""
@@ -34,10 +40,13 @@ class ResponsesEvents:
             return Meaning.ERROR
         if kind in {"response.completed", "response.incomplete"}:
             return Meaning.TERMINAL
+        if kind == "response.output_item.done":
+            reading.usage.observe_item(event.get("item"))
         return Meaning.CONTENT if self._is_content(kind, event) else Meaning.OTHER
 
     def _read_response(self, response: dict[str, Any], reading: Reading) -> None:
         reading.usage.observe(response.get("usage"), response.get("service_tier"))
+        reading.usage.observe_output(response.get("output") or None)
         model = response.get("model")
         if reading.model is None and isinstance(model, str):
             reading.model = model or None

@@ -82,7 +82,12 @@ def _assume(started: AttemptStarted, ending: Ending) -> Tokens:
     if output is None:
         output = started.reserve_output_tokens if ending.produced_tokens is None else ending.produced_tokens
     if known.input_uncached is None:
-        return Tokens(input_uncached=started.input_tokens, output=output)
+        return Tokens(
+            input_uncached=started.input_tokens,
+            output=output,
+            web_searches=known.web_searches,
+            service_tier=known.service_tier,
+        )
     return msgspec.structs.replace(known, output=output)
 
 

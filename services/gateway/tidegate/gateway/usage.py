@@ -23,7 +23,7 @@ class UsageTally:
     Counts in streams are cumulative, so they replace and never add.
     """
 
-    __slots__ = ("_fields", "_rules", "_tier", "_wire")
+    __slots__ = ("_fields", "_rules", "_searches", "_tier", "_wire")
 
     def __init__(self, dialect: Spoken, rules: UsageRules | None = None) -> None:
         """`rules`: which fields this vendor reports; by default what its dialect has."""
@@ -31,6 +31,7 @@ class UsageTally:
         self._rules = GENERIC[self._wire] if rules is None else rules
         self._fields: _Fields = {}
         self._tier: str | None = None
+        self._searches = 0
 
     def observe(self, usage: Any, service_tier: Any = None) -> None:
         """Take the explicit counts of a `usage` object; anything else is ignored.
@@ -45,12 +46,24 @@ class UsageTally:
                 fast = usage.get("speed") == "fast"
                 self._observe_tier("fast" if fast else usage.get("service_tier"))
 
+    def observe_output(self, items: Any) -> None:
+        """Take the output items of a response: its usage does not tell how often the provider searched the web."""
+        if isinstance(items, list):
+            self._searches = sum(map(is_search, items))
+
+    def observe_item(self, item: Any) -> None:
+        """Take one more output item, of a response that is not whole yet."""
+        self._searches += is_search(item)
+
     def tokens(self) -> Tokens:
         """The classes known so far."""
         if self._wire == "embeddings":
             return _from_embeddings(self._fields)
         read = _from_anthropic if self._wire == "anthropic" else _from_openai
-        return read(self._fields, self._rules, self._tier)
+        tokens = read(self._fields, self._rules, self._tier)
+        if self._searches and tokens.web_searches is None:
+            return msgspec.structs.replace(tokens, web_searches=self._searches)
+        return tokens
 
     def _observe_tier(self, name: Any) -> None:
         if isinstance(name, str) and _TIER.fullmatch(name):
@@ -61,7 +74,19 @@ def from_answer(dialect: Spoken, answer: dict[str, Any], rules: UsageRules | Non
     """Usage of a whole (not streamed) answer; all None when it reports none."""
     tally = UsageTally(dialect, rules)
     tally.observe(answer.get("usage"), answer.get("service_tier"))
+    tally.observe_output(answer.get("output"))
     return tally.tokens()
+
+
+def is_search(item: Any) -> bool:
+    """A web search that OpenAI bills: pages that are opened or looked through are free, and so is what failed.
+
+    Source: OpenAI's guide to web search, "Output and citations": search actions incur a tool call cost.
+    """
+    if not isinstance(item, dict) or item.get("type") != "web_search_call" or item.get("status") == "failed":
+        return False
+    action = item.get("action")
+    return not isinstance(action, dict) or action.get("type") in {None, "search"}
 
 
 def _gather(fields: _Fields, place: str, found: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from tidegate.simulator.config import Model, Provider
 from tidegate.simulator.invoice import cost_nanousd
 from tidegate.simulator.refusal import Refusal
+from tidegate.simulator.tariffs import Charge
 from tidegate.simulator.tokens import TokenClasses
 from tidegate.simulator.windows import Window, WindowState
 
@@ -47,14 +48,14 @@ class Account:
         """An admitted request is over."""
         self.in_flight -= 1
 
-    def charge(self, tokens: TokenClasses, model: Model, now_s: float) -> int:
+    def charge(self, tokens: TokenClasses, model: Model, now_s: float, charge: Charge) -> int:
         """Take billed tokens from windows and balance; the cost in nano-dollars, 0 under a flat plan."""
         for window in self._windows:
             window.settle(now_s, tokens.total * model.quota_weight)
         billing = self._billing(model)
         if billing == "flat":
             return 0
-        cost = cost_nanousd(tokens, model)
+        cost = cost_nanousd(tokens, model, charge)
         if billing == "prepaid" and self.balance_nanousd is not None:
             self.balance_nanousd -= cost
         return cost

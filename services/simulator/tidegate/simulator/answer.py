@@ -9,7 +9,8 @@ from tidegate.simulator.seeded import integer
 from tidegate.simulator.tokens import BYTES_PER_TOKEN, TokenClasses, count
 
 Finish = Literal["stop", "length", "tool", "refusal", "filter", "sequence"]
-PartKind = Literal["reasoning", "redacted", "text", "refusal", "tool"]
+PartKind = Literal["reasoning", "redacted", "text", "refusal", "tool", "search", "found", "opened"]
+"""A search is billed; what it found, and opening a page of that, are not."""
 THOUGHT = frozenset({"reasoning", "redacted"})
 
 # Every four bytes are one token, some of them letters of several bytes, none needing escapes in JSON.
@@ -65,7 +66,8 @@ class Answer(NamedTuple):
     """A whole answer: what is billed, the model it names, its parts, and whether it shows its usage.
 
     `stop` is the stop sequence that ended it. `echo` are fields of the request that the answer
-    repeats. `hidden_seal` stands for all its thoughts, encrypted.
+    repeats. `hidden_seal` stands for all its thoughts, encrypted. `service_tier` is how
+    it was served, None the standard way.
     """
 
     id: str
@@ -79,6 +81,7 @@ class Answer(NamedTuple):
     logprobs: bool = False
     echo: Mapping[str, Any] = {}
     hidden_seal: str = ""
+    service_tier: str | None = None
 
     @property
     def silent_tokens(self) -> int:

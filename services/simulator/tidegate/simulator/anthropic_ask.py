@@ -8,6 +8,7 @@ from tidegate.simulator.ask import (
     Mark,
     compact,
     flag,
+    is_search,
     messages,
     objects,
     placeholder,
@@ -16,6 +17,7 @@ from tidegate.simulator.ask import (
     split_model,
     spoken,
     texts,
+    tier,
     words,
 )
 from tidegate.simulator.refusal import invalid
@@ -53,6 +55,7 @@ def read(body: bytes, *, counting: bool = False) -> Ask:
     for place, message in enumerate(conversation):
         prompt.add_content(message.get("content"), f"messages.{place}")
     prompt.add(b"", fields)
+    own = [tool for tool in tools if not is_search(tool)]
     return Ask(
         model=model,
         name=name,
@@ -62,13 +65,15 @@ def read(body: bytes, *, counting: bool = False) -> Ask:
         output_cap=cap,
         prompt=b"".join(prompt.segments),
         marks=tuple(prompt.marks),
-        tools=tuple(str(tool.get("name")) for tool in tools),
-        schemas={str(tool.get("name")): tool.get("input_schema") for tool in tools},
+        tools=tuple(str(tool.get("name")) for tool in own),
+        schemas={str(tool.get("name")): tool.get("input_schema") for tool in own},
         talk=_talk(conversation),
         form=_form(fields),
         stops=words(fields, "stop_sequences"),
         fields=frozenset(fields),
         omits_thoughts=_omits(fields.get("thinking")),
+        service_tier="fast" if fields.get("speed") == "fast" else tier(fields),
+        searches=len(own) < len(tools),
     )
 
 

@@ -29,6 +29,7 @@ _DELTA = {
     "text": ("text_delta", "text"),
     "refusal": ("text_delta", "text"),
     "tool": ("input_json_delta", "partial_json"),
+    "search": ("input_json_delta", "partial_json"),
 }
 _KINDS = {
     400: "invalid_request_error",
@@ -61,7 +62,7 @@ class AnthropicWire:
         content = [_block(answer, part) for part in _shown(answer)]
         body = _message(answer, content, _FINISH[answer.finish])
         if answer.show_usage:
-            body["usage"] = usage(answer.tokens, answer.tokens.output)
+            body["usage"] = usage(answer.tokens, answer.tokens.output, answer.service_tier)
         return orjson.dumps(body)
 
     def events(self, answer: Answer, size_tokens: int) -> Iterator[Event]:
@@ -69,7 +70,7 @@ class AnthropicWire:
         start = _message(answer, [], None)
         if answer.show_usage:
             # The vendor counts a token here that message_delta counts again: the latter is cumulative.
-            start["usage"] = usage(answer.tokens, min(answer.tokens.output, 1))
+            start["usage"] = usage(answer.tokens, min(answer.tokens.output, 1), answer.service_tier)
         yield Event("open", _event("message_start", message=start), 0)
         yield Event("open", self.keep_alive(), 0)
         yield from _blocks(answer, size_tokens)
@@ -77,7 +78,7 @@ class AnthropicWire:
         delta = {"stop_reason": _FINISH[answer.finish], "stop_sequence": answer.stop}
         fields: dict[str, Any] = {"delta": delta}
         if answer.show_usage:
-            fields["usage"] = {"output_tokens": total}
+            fields["usage"] = {"output_tokens": total, **_searched(answer.tokens)}
         yield Event("close", _event("message_delta", **fields), total)
         yield Event("terminal", _event("message_stop"), total)
 
@@ -111,8 +112,11 @@ class AnthropicWire:
         return lines
 
 
-def usage(tokens: TokenClasses, output_tokens: int) -> dict[str, Any]:
-    """Anthropic's disjoint input counts and the output so far."""
+def usage(tokens: TokenClasses, output_tokens: int, tier: str | None = None) -> dict[str, Any]:
+    """Anthropic's disjoint input counts and the output so far; `fast` is a speed here, not a tier."""
+    told = {"service_tier": tier or "standard"}
+    if tier == "fast":
+        told = {"service_tier": "standard", "speed": "fast"}
     return {
         "input_tokens": tokens.input_uncached,
         "cache_creation_input_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
@@ -122,8 +126,16 @@ def usage(tokens: TokenClasses, output_tokens: int) -> dict[str, Any]:
             "ephemeral_1h_input_tokens": tokens.cache_write_1h,
         },
         "output_tokens": output_tokens,
-        "service_tier": "standard",
+        **_searched(tokens),
+        **told,
     }
+
+
+def _searched(tokens: TokenClasses) -> dict[str, Any]:
+    """Only of who searched; the closing delta tells it, too."""
+    if not tokens.web_searches:
+        return {}
+    return {"server_tool_use": {"web_search_requests": tokens.web_searches}}
 
 
 def instant(moment_s: float) -> str:
@@ -154,7 +166,11 @@ def _unified_headers(state: WindowState, now_s: float) -> Headers:
 
 def _shown(answer: Answer) -> list[Part]:
     """The parts that become blocks: the dialect knows no empty ones, except of calls."""
-    return [part for part in answer.parts if part.text or part.seal or part.kind == "tool"]
+    return [
+        part
+        for part in answer.parts
+        if (part.text or part.seal or part.kind == "tool") and part.kind != "opened"
+    ]
 
 
 def _blocks(answer: Answer, size_tokens: int) -> Iterator[Event]:
@@ -162,14 +178,15 @@ def _blocks(answer: Answer, size_tokens: int) -> Iterator[Event]:
     for index, part in enumerate(_shown(answer)):
         block = _opened(answer, part)
         yield Event("open", _event("content_block_start", index=index, content_block=block), produced)
-        if part.kind == "redacted" or not part.text:
+        if part.kind in ("redacted", "found") or not part.text:
             produced += part.tokens
         else:
             delta_type, field = _DELTA[part.kind]
             delta = {"type": delta_type, field: sse.Template.BLANK}
             template = sse.Template(_event("content_block_delta", index=index, delta=delta))
-            for piece in part.pieces(size_tokens):
-                produced += piece.tokens
+            text = _query(part) if part.kind == "search" else part.text
+            for piece in part._replace(text=text).pieces(size_tokens):
+                produced += piece.tokens if part.tokens else 0
                 yield Event("content", template.fill(piece.text), produced)
         yield from _block_end(part, index, produced)
 
@@ -187,8 +204,10 @@ def _opened(answer: Answer, part: Part) -> dict[str, Any]:
             return {**_tool_block(answer, part), "input": {}}
         case "reasoning":
             return {"type": "thinking", "thinking": "", "signature": ""}
-        case "redacted":
+        case "redacted" | "found":
             return _block(answer, part)
+        case "search":
+            return {**_block(answer, part), "input": {}}
         case _:
             return {"type": "text", "text": ""}
 
@@ -201,8 +220,40 @@ def _block(answer: Answer, part: Part) -> dict[str, Any]:
             return {"type": "thinking", "thinking": part.text, "signature": part.seal}
         case "redacted":
             return {"type": "redacted_thinking", "data": part.seal}
+        case "search":
+            identity = f"srvtoolu_{_search_id(answer, part)}"
+            return {
+                "type": "server_tool_use",
+                "id": identity,
+                "name": "web_search",
+                "input": {"query": part.text},
+            }
+        case "found":
+            return _found(answer, part)
         case _:
             return {"type": "text", "text": part.text}
+
+
+def _query(part: Part) -> str:
+    return orjson.dumps({"query": part.text}).decode()
+
+
+def _search_id(answer: Answer, part: Part) -> str:
+    place = next(number for number, own in enumerate(answer.parts) if own.text == part.text)
+    return f"{answer.id}{place:x}"
+
+
+def _found(answer: Answer, part: Part) -> dict[str, Any]:
+    """What a search found, encrypted but for title and address."""
+    page = {
+        "type": "web_search_result",
+        "title": part.text,
+        "url": "https://tides.example/today",
+        "encrypted_content": _search_id(answer, part),
+        "page_age": None,
+    }
+    identity = f"srvtoolu_{_search_id(answer, part)}"
+    return {"type": "web_search_tool_result", "tool_use_id": identity, "content": [page]}
 
 
 def _tool_block(answer: Answer, part: Part) -> dict[str, Any]:

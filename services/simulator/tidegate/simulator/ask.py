@@ -25,6 +25,7 @@ class Ask(NamedTuple):
     `schemas` are those of the tools' arguments; tools in `customs` take free text. `form` is the JSON Schema
     that the answer must fit ({}: any object). `embeds` are the texts to embed, each with its tokens. `echo` are
     fields that the answer repeats; `fields` and `roles` are all that the request uses.
+    `service_tier` is the one asked for. `searches`: the provider may search the web.
     `omits_thoughts`: they are to be signed but not shown.
     """
 
@@ -48,6 +49,8 @@ class Ask(NamedTuple):
     fields: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
     omits_thoughts: bool = False
+    service_tier: str | None = None
+    searches: bool = False
 
 
 class Embed(NamedTuple):
@@ -151,6 +154,19 @@ def words(fields: dict[str, Any], name: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
         raise invalid(f"'{name}' must be a string or a list of strings", name)
     return tuple(found)
+
+
+def tier(fields: dict[str, Any]) -> str | None:
+    """The service tier that is asked for. Raises Refusal 400 for what is no word."""
+    value = fields.get("service_tier")
+    if value is None or isinstance(value, str):
+        return value
+    raise invalid("'service_tier' must be a string", "service_tier")
+
+
+def is_search(tool: Mapping[str, Any]) -> bool:
+    """True for the web search that the provider runs by itself, in any of its versions."""
+    return str(tool.get("type")).startswith("web_search")
 
 
 def echoed(fields: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

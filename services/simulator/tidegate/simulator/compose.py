@@ -12,7 +12,15 @@ from tidegate.simulator.answer import THOUGHT, Finish, Part, Writer
 from tidegate.simulator.ask import Ask
 from tidegate.simulator.config import Model, Script, ScriptPart
 from tidegate.simulator.fitting import fit
-from tidegate.simulator.prepare import OUTPUT_HEADER, TOOL_HEADER, Wish, output_cap, wanted_reasoning, wish
+from tidegate.simulator.prepare import (
+    OUTPUT_HEADER,
+    TOOL_HEADER,
+    Wish,
+    output_cap,
+    wanted_reasoning,
+    wanted_searches,
+    wish,
+)
 from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.seeded import integer, unit
 from tidegate.simulator.tokens import count
@@ -41,9 +49,11 @@ class Composer:
         """The answer of a request whose body has the digest `body_key`. Raises Refusal 400."""
         if ask.embeds is not None:
             return Draft((), 0, 0, "stop")
-        scripted = self._scripted(request, ask, model)
-        if scripted is not None:
-            return scripted
+        draft = self._scripted(request, ask, model) or self._seeded(request, ask, model, body_key)
+        searched = _searched(wanted_searches(request, ask, model))
+        return draft._replace(parts=(*searched, *draft.parts)) if searched else draft
+
+    def _seeded(self, request: SimRequest, ask: Ask, model: Model, body_key: str) -> Draft:
         steered = request.header(OUTPUT_HEADER) is not None or request.header(TOOL_HEADER) is not None
         if not steered and (ask.form is not None or model.tool_share):
             # By the prompt, not by the body: streamed or not, the answer is the same.
@@ -140,6 +150,14 @@ def _played(part: ScriptPart, ask: Ask) -> Part:
         text = text.replace("{result}", ask.talk.result)
     custom = part.name in ask.customs
     return Part(part.kind, text, count(len(text.encode())), part.name, custom)
+
+
+def _searched(searches: int) -> list[Part]:
+    """Each search with what it found, then a page of that, which is opened without a fee."""
+    parts: list[Part] = []
+    for place in range(searches):
+        parts += [Part("search", f"tide table {place}", 0), Part("found", f"tide table {place}", 0)]
+    return [*parts, Part("opened", "https://tides.example/today", 0)] if parts else []
 
 
 def _finish_of(parts: list[Part]) -> Finish:

@@ -91,8 +91,28 @@ class Script(Strict, frozen=True):
     turns: tuple[ScriptTurn, ...]
 
 
+class Tariff(Strict, frozen=True):
+    """Prices that replace the model's, those it names, where all its conditions hold.
+
+    `from_s`: the request came then (Unix seconds) or later. `service_tier`: it was served so.
+    `above_input_tokens`: its prompt has more tokens, cached ones included.
+    """
+
+    from_s: Duration = 0.0
+    service_tier: str | None = None
+    above_input_tokens: Count | None = None
+    input_uncached: Count | None = None
+    cache_read: Count | None = None
+    cache_write_5m: Count | None = None
+    cache_write_1h: Count | None = None
+    output: Count | None = None
+    web_search: Count | None = None
+    request: Count | None = None
+
+
 class Model(Strict, frozen=True):
-    """One model: prices in integer nano-dollars per million tokens, limits, and how long its answers are."""
+    """One model: prices in integer nano-dollars per million tokens (searches, requests), limits, and how long its
+    answers are. `tiers` are those it offers, `usual_tier` is that of requests that ask for none."""
 
     name: Annotated[str, Meta(min_length=1)]
     input_uncached: Count | None = None
@@ -100,6 +120,12 @@ class Model(Strict, frozen=True):
     cache_write_5m: Count | None = None
     cache_write_1h: Count | None = None
     output: Count | None = None
+    web_search: Count | None = None
+    request: Count | None = None
+    tiers: tuple[str, ...] = ()
+    usual_tier: str | None = None
+    tariffs: tuple[Tariff, ...] = ()
+    web_searches: Count = 1
     billing: Billing | None = None
     context_window: Positive = 1_000_000
     max_output_tokens: Positive = 100_000

@@ -15,6 +15,7 @@ from tidegate.simulator.request_log import LogFile, RequestLog
 from tidegate.simulator.responses_wire import ResponsesWire
 from tidegate.simulator.seeded import integer
 from tidegate.simulator.stored import AnswerStore
+from tidegate.simulator.tariffs import Charge
 from tidegate.simulator.visit import Visit
 from tidegate.simulator.wire import Wire
 
@@ -100,5 +101,6 @@ class Engine:
         if produced is not None and visit.model is not None:
             line.billed = True
             line.tokens = visit.tokens.cut_to(produced)
-            line.cost_nanousd = self.reception.account.charge(line.tokens, visit.model, now_s)
+            charge = Charge(line.service_tier, line.arrived_s)
+            line.cost_nanousd = self.reception.account.charge(line.tokens, visit.model, now_s, charge)
         self.log.settle(line)

@@ -6,10 +6,14 @@ from typing import Any
 import msgspec
 
 from tidegate.simulator.config import Model, Provider
+from tidegate.simulator.tariffs import Charge, prices
 from tidegate.simulator.tokens import NO_TOKENS, TokenClasses
 
 PER_TOKENS = 1_000_000
-CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning")
+CLASSES = (
+    "input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning", "web_searches",
+)  # fmt: skip
+_USUAL = Charge()
 
 
 class Line(msgspec.Struct, kw_only=True):
@@ -32,6 +36,7 @@ class Line(msgspec.Struct, kw_only=True):
     outcome: str | None = None
     billed: bool = False
     tokens: TokenClasses = NO_TOKENS
+    service_tier: str | None = None
     cost_nanousd: int = 0
     settled_s: float | None = None
     body_bytes: int = 0
@@ -39,18 +44,20 @@ class Line(msgspec.Struct, kw_only=True):
     header_names: tuple[str, ...] = ()
 
 
-def cost_nanousd(tokens: TokenClasses, model: Model) -> int:
+def cost_nanousd(tokens: TokenClasses, model: Model, charge: Charge = _USUAL) -> int:
     """Σ tokens × price ÷ 10⁶, rounded once, half up; reasoning is paid as the output it is part of.
 
-    A missing cache price is the uncached input price. Models of flat plans may have no prices: they cost 0.
+    Models of flat plans may have no prices: they cost 0.
     """
-    uncached = model.input_uncached or 0
+    rates = prices(model, tokens.prompt, charge)
     parts = (
-        tokens.input_uncached * uncached,
-        tokens.cache_read * (uncached if model.cache_read is None else model.cache_read),
-        tokens.cache_write_5m * (uncached if model.cache_write_5m is None else model.cache_write_5m),
-        tokens.cache_write_1h * (uncached if model.cache_write_1h is None else model.cache_write_1h),
-        tokens.output * (model.output or 0),
+        tokens.input_uncached * rates.input_uncached,
+        tokens.cache_read * rates.cache_read,
+        tokens.cache_write_5m * rates.cache_write_5m,
+        tokens.cache_write_1h * rates.cache_write_1h,
+        tokens.output * rates.output,
+        tokens.web_searches * rates.web_search,
+        rates.request,
     )
     whole, rest = divmod(sum(parts), PER_TOKENS)
     return whole + (1 if rest * 2 >= PER_TOKENS else 0)
@@ -108,6 +115,7 @@ def bill_line(line: Line) -> dict[str, Any]:
         "outcome": line.outcome,
         "billed": line.billed,
         "fault": line.fault,
+        "service_tier": line.service_tier,
         "tokens": {name: getattr(line.tokens, name) for name in CLASSES},
         "cost_nanousd": line.cost_nanousd,
     }

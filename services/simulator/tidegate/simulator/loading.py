@@ -90,5 +90,8 @@ def _model_mistakes(model: Model, billing: str) -> Iterator[str]:
         yield f"model {model.name}: '!' begins a fault, it cannot be part of a name"
     if billing != "flat" and (model.input_uncached is None or model.output is None):
         yield f"model {model.name}: {billing} billing needs the prices input_uncached and output"
+    tiers = (model.usual_tier, *(tariff.service_tier for tariff in model.tariffs))
+    for tier in sorted({tier for tier in tiers if tier is not None and tier not in model.tiers}):
+        yield f"model {model.name}: the tier {tier} is not among its tiers"
     if model.min_answer_tokens > model.max_answer_tokens:
         yield f"model {model.name}: min_answer_tokens is above max_answer_tokens"

@@ -15,6 +15,7 @@ from tidegate.simulator.ask import (
     split_model,
     spoken,
     texts,
+    tier,
     words,
 )
 from tidegate.simulator.refusal import invalid
@@ -58,6 +59,8 @@ def read(body: bytes) -> Ask:
         logprobs=flag(fields, "logprobs"),
         fields=frozenset(fields),
         roles=frozenset(message["role"] for message in conversation),
+        service_tier=tier(fields),
+        searches=fields.get("web_search_options") is not None,
     )
 
 

@@ -60,6 +60,8 @@ class OpenAiWire:
         }
         if calls:
             message["tool_calls"] = calls
+        if answer.joined("opened"):
+            message["annotations"] = [_citation(answer.joined("opened"))]
         if thoughts and self._reasoning_field != "none":
             message[self._reasoning_field] = thoughts
         choice = {
@@ -206,7 +208,7 @@ def _envelope(answer: Answer, kind: str, choices: list[dict[str, Any]]) -> dict[
         "object": kind,
         "created": answer.created_s,
         "model": answer.model,
-        "service_tier": "default",
+        "service_tier": answer.service_tier or "default",
         "system_fingerprint": "fp_sim",
         "choices": choices,
     }
@@ -228,6 +230,12 @@ def _call(answer: Answer, place: int, text: str) -> dict[str, Any]:
     if part.custom:
         return {"id": identity, "type": "custom", "custom": {"name": part.name, "input": text}}
     return {"id": identity, "type": "function", "function": {"name": part.name, "arguments": text}}
+
+
+def _citation(url: str) -> dict[str, Any]:
+    """All that this dialect tells of a search."""
+    cited = {"url": url, "title": "Tides", "start_index": 0, "end_index": 0}
+    return {"type": "url_citation", "url_citation": cited}
 
 
 def _opened(answer: Answer, place: int) -> dict[str, Any]:

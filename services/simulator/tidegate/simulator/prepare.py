@@ -14,6 +14,7 @@ from tidegate.simulator.tokens import TokenClasses
 OUTPUT_HEADER = b"x-sim-output-tokens"
 REASONING_HEADER = b"x-sim-reasoning-tokens"
 TOOL_HEADER = b"x-sim-tool"
+SEARCHES_HEADER = b"x-sim-web-searches"
 
 
 class Wish(NamedTuple):
@@ -48,6 +49,14 @@ def wanted_reasoning(request: SimRequest, model: Model) -> int:
     """Tokens thought before the answer: by request header, else the model's. Raises Refusal 400."""
     asked = _count(request, REASONING_HEADER)
     return model.reasoning_tokens if asked is None else asked
+
+
+def wanted_searches(request: SimRequest, ask: Ask, model: Model) -> int:
+    """Web searches before the answer, where the request allows any: by request header, else the model's."""
+    if not ask.searches:
+        return 0
+    asked = _count(request, SEARCHES_HEADER)
+    return model.web_searches if asked is None else asked
 
 
 def output_cap(ask: Ask, model: Model) -> int:

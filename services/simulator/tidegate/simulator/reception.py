@@ -26,6 +26,7 @@ from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.reshaped import Reshaped, check_shape
 from tidegate.simulator.seeded import digest
 from tidegate.simulator.shape_catalogue import SHAPES
+from tidegate.simulator.tariffs import served_tier
 from tidegate.simulator.tokens import NO_TOKENS, TokenClasses, count
 from tidegate.simulator.visit import Visit
 from tidegate.simulator.wire import Wire
@@ -84,6 +85,7 @@ class Reception:
         model = self._models.get(ask.name)
         if model is None:
             raise Refusal(404, f"The model `{ask.name}` does not exist or you do not have access to it.")
+        line.service_tier = served_tier(ask.service_tier, model)
         self._check_habits(ask)
         self._check_history(ask)
         draft = self._composer.draft(request, ask, model, line.body_sha256)
@@ -113,7 +115,7 @@ class Reception:
             id=request_id,
             created_s=int(line.arrived_s),
             model=ask.model,
-            tokens=tokens.with_answer(draft.output, draft.reasoning),
+            tokens=tokens.with_answer(draft.output, draft.reasoning, _searches(draft)),
             parts=draft.parts,
             finish=draft.finish,
             show_usage=ask.show_usage,
@@ -121,6 +123,7 @@ class Reception:
             logprobs=ask.logprobs,
             echo=ask.echo,
             hidden_seal=sealing.opaque(self._seed, request_id),
+            service_tier=line.service_tier,
         )
         return Job(
             wire=wire,
@@ -207,6 +210,10 @@ def new_line(provider: str, wire: Wire, request: SimRequest, ordinal: int, now_s
         body_sha256=hashlib.sha256(request.body).hexdigest(),
         header_names=tuple(name.decode("latin-1") for name, _ in request.headers),
     )
+
+
+def _searches(draft: Draft) -> int:
+    return sum(part.kind == "search" for part in draft.parts)
 
 
 def _check_version(wire: Wire, request: SimRequest) -> None:

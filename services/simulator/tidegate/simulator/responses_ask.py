@@ -8,11 +8,13 @@ from tidegate.simulator.ask import (
     compact,
     echoed,
     flag,
+    is_search,
     objects,
     placeholder,
     positive,
     read_json,
     split_model,
+    tier,
 )
 from tidegate.simulator.refusal import invalid
 from tidegate.simulator.responses_talk import told
@@ -55,6 +57,8 @@ def read(body: bytes, store: AnswerStore) -> Ask:
         logprobs="message.output_text.logprobs" in _include(fields),
         fields=frozenset(fields),
         roles=frozenset(str(item.get("role")) for item in items if "role" in item),
+        service_tier=tier(fields),
+        searches=any(map(is_search, tools)),
         echo={**echoed(fields, ECHOED), "include": _include(fields), "items": items},
     )
 

@@ -35,6 +35,8 @@ def content_part(part: Part, text: str) -> Item:
 def _groups(answer: Answer) -> Iterator[tuple[Part, ...]]:
     spoken: list[Part] = []
     for part in answer.parts:
+        if part.kind == "found":
+            continue
         if part.kind in ("text", "refusal"):
             spoken.append(part)
             continue
@@ -54,6 +56,8 @@ def _output(answer: Answer, parts: tuple[Part, ...], place: int) -> Output:
             return _reasoning(answer, parts, first, f"rs_{identity}")
         case "tool":
             return _call(answer, first, identity)
+        case "search" | "opened":
+            return _search(first, f"ws_{identity}")
         case _:
             item = {"id": f"msg_{identity}", "type": "message", "role": "assistant"}
             content = [content_part(part, part.text) for part in parts]
@@ -73,6 +77,16 @@ def _reasoning(answer: Answer, parts: tuple[Part, ...], part: Part, identity: st
     shown = part.kind == "reasoning" and part.text and isinstance(wanted, dict) and wanted.get("summary")
     closed = {**item, "summary": [{"type": "summary_text", "text": part.text}]} if shown else item
     return Output(parts, item, closed)
+
+
+def _search(part: Part, identity: str) -> Output:
+    item = {"id": identity, "type": "web_search_call", "status": "in_progress"}
+    action = (
+        {"type": "search", "query": part.text, "sources": []}
+        if part.kind == "search"
+        else {"type": "open_page", "url": part.text}
+    )
+    return Output((part,), item, {**item, "status": "completed", "action": action})
 
 
 def _call(answer: Answer, part: Part, identity: str) -> Output:

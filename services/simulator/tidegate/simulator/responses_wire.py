@@ -96,6 +96,9 @@ class _Script:
             case "message":
                 for number, part in enumerate(output.parts):
                     yield from self._spoken(part, {**at, "content_index": number}, size_tokens)
+            case "web_search_call":
+                for state in ("in_progress", "searching", "completed"):
+                    yield self.event("open", f"response.web_search_call.{state}", **at)
             case "custom_tool_call":
                 (part,) = output.parts
                 yield from self._deltas(part, "response.custom_tool_call_input", at, size_tokens)
@@ -164,7 +167,7 @@ def _response(answer: Answer, status: str, items: list[Item]) -> dict[str, Any]:
         "previous_response_id": echo.get("previous_response_id"),
         "prompt_cache_key": echo.get("prompt_cache_key"),
         "reasoning": {"effort": None, "summary": None, **(echo.get("reasoning") or {})},
-        "service_tier": "default",
+        "service_tier": answer.service_tier or "default",
         "store": echo.get("store", True) is not False,
         "temperature": echo.get("temperature", 1.0),
         "text": echo.get("text") or {"format": {"type": "text"}},

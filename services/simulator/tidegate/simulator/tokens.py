@@ -6,7 +6,10 @@ BYTES_PER_TOKEN = 4
 
 
 class TokenClasses(msgspec.Struct, frozen=True, kw_only=True):
-    """Disjoint counts; `reasoning` is the part of `output` that was thought, not a class beside it."""
+    """Disjoint counts; `reasoning` is the part of `output` that was thought, not a class beside it.
+
+    `web_searches` are no tokens, but billed beside them.
+    """
 
     input_uncached: int = 0
     cache_read: int = 0
@@ -14,6 +17,7 @@ class TokenClasses(msgspec.Struct, frozen=True, kw_only=True):
     cache_write_1h: int = 0
     output: int = 0
     reasoning: int = 0
+    web_searches: int = 0
 
     @property
     def prompt(self) -> int:
@@ -25,7 +29,7 @@ class TokenClasses(msgspec.Struct, frozen=True, kw_only=True):
         """Input and output together."""
         return self.prompt + self.output
 
-    def with_answer(self, output: int, reasoning: int) -> "TokenClasses":
+    def with_answer(self, output: int, reasoning: int, web_searches: int = 0) -> "TokenClasses":
         """The same input with this output, `reasoning` being part of it."""
         return TokenClasses(
             input_uncached=self.input_uncached,
@@ -34,11 +38,12 @@ class TokenClasses(msgspec.Struct, frozen=True, kw_only=True):
             cache_write_1h=self.cache_write_1h,
             output=output,
             reasoning=reasoning,
+            web_searches=web_searches,
         )
 
     def cut_to(self, output: int) -> "TokenClasses":
-        """The same input with the first `output` tokens of the answer; reasoning comes first."""
-        return self.with_answer(min(output, self.output), min(self.reasoning, output))
+        """The same input with the first `output` tokens of the answer; searches, then reasoning come first."""
+        return self.with_answer(min(output, self.output), min(self.reasoning, output), self.web_searches)
 
 
 NO_TOKENS = TokenClasses()

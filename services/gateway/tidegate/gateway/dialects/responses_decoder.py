@@ -45,10 +45,13 @@ class ResponsesDecoder:
             self._begin(response)
             if kind in {"response.completed", "response.incomplete"}:
                 self._usage.observe(response.raw("usage"), response.raw("service_tier"))
+                self._usage.observe_output(response.raw("output") or None)
                 self._stop = responses_answer.stop_of(response)
                 self._fill(response)
                 return Verdict.TERMINAL
             return Verdict.GOES_ON
+        if kind == "response.output_item.done":
+            self._usage.observe_item(event.raw("item"))
         index = event.integer("output_index")
         if index is not None:
             self._item_event(index, event, kind)

@@ -4,6 +4,8 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tidegate.events.config import DatedPrice, VariantPrice
 from tidegate.runtime.pricebook.entries import (
     NUMBERS,
@@ -31,6 +33,12 @@ _NAMES: dict[str, tuple[str, int]] = {
     "requests_kcount": ("request", PER_THOUSAND),
 }
 """Prices of hours, pages and pictures by the piece are left out: no dialect of ours reports their counts."""
+SEARCH_FEES = {
+    "openai/gpt-4o-search-preview": 25 * PER_THOUSAND,
+    "openai/gpt-5-search-api": 10 * PER_THOUSAND,
+}
+"""Chat models that search before every answer and do not tell of it: a fee for each request. The data leave it out."""
+_FEE_SOURCE = "; search fee: OpenAI's prices of built-in tools, 2026-03-12"
 _TIERS = {("processing", "batch"): "batch", ("speed", "fast"): "fast"}
 
 Numbers = dict[str, int]
@@ -60,7 +68,22 @@ def model_prices(provider: str, model: Mapping[str, Any], source: str) -> ModelP
         table = _table(dated[max(since for since in dated if since <= day)], hours)
         in_force = [(tier, listed) for tier, since, listed in variants if since <= day]
         prices.append(_price(day, table, in_force, f"{source}{' (dearest hour)' if hours else ''}"))
-    return ModelPrices(id=f"{provider}/{model['id']}", prices=tuple(prices))
+    return _with_fee(ModelPrices(id=f"{provider}/{model['id']}", prices=tuple(prices)))
+
+
+def _with_fee(model: ModelPrices) -> ModelPrices:
+    fee = SEARCH_FEES.get(model.id)
+    if fee is None:
+        return model
+    return msgspec.structs.replace(
+        model,
+        prices=tuple(
+            msgspec.structs.replace(price, request=fee, source=(price.source or "") + _FEE_SOURCE)
+            if price.request is None
+            else price
+            for price in model.prices
+        ),
+    )
 
 
 def _dated(prices: Any) -> tuple[dict[int, Mapping[str, Any]], list[Mapping[str, Any]]]:

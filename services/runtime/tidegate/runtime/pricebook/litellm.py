@@ -27,6 +27,8 @@ _TIERS = {"batches": "batch", "flex": "flex", "priority": "priority", "fast": "f
 _FIELD = re.compile(
     rf"({'|'.join(sorted(_NAMES, key=len, reverse=True))})(?:_above_(\d+)k_tokens)?(?:_({'|'.join(_TIERS)}))?"
 )
+_ALWAYS_SEARCHES = re.compile(r"(?:^|/)gpt-[^/]*-search-")
+"""Chat models that search before every answer, and whose answers do not tell of it: a fee for each request."""
 _MODES = frozenset({"chat", "completion", "responses", "embedding"})
 _PROVIDERS = {
     "azure_ai": "azure", "azure_text": "azure", "bedrock": "aws", "bedrock_converse": "aws",
@@ -72,7 +74,7 @@ def read(text: bytes, source: str) -> LiteLlmTable:
 def _model(key: str, fields: Any, source: str) -> ModelPrices:
     if not isinstance(fields, Mapping) or fields.get("mode") not in _MODES:
         raise Unreadable("not billed by the token")
-    numbers = _numbers(fields)
+    numbers = _numbers(fields, always_searches=_ALWAYS_SEARCHES.search(key) is not None)
     base = numbers.pop((None, None), {})
     if fields.get("mode") == "embedding":
         base.setdefault("output", 0)
@@ -87,7 +89,7 @@ def _model(key: str, fields: Any, source: str) -> ModelPrices:
     return ModelPrices(id=_id(key, str(fields.get("litellm_provider") or "unknown")), prices=(price,))
 
 
-def _numbers(fields: Mapping[str, Any]) -> dict[_Place, dict[str, int]]:
+def _numbers(fields: Mapping[str, Any], *, always_searches: bool) -> dict[_Place, dict[str, int]]:
     found: dict[_Place, dict[str, int]] = {}
     for name, value in fields.items():
         known = _FIELD.fullmatch(name)
@@ -103,7 +105,7 @@ def _numbers(fields: Mapping[str, Any]) -> dict[_Place, dict[str, int]]:
     query = fields.get("search_context_cost_per_query")
     if isinstance(query, Mapping) and "search_context_size_medium" in query:
         search = nanousd(query["search_context_size_medium"], PER_TOKEN)
-        found.setdefault((None, None), {})["web_search"] = search
+        found.setdefault((None, None), {})["request" if always_searches else "web_search"] = search
     return found
 
 

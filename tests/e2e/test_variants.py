@@ -1,0 +1,147 @@
+"""Prices that depend on how long a prompt is, how a request was served, and when it came: the ledger follows the
+provider's bill through all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.dialect_rig import CHATS, billed
+from support.report_rig import PAIRS, LeapingClock, ask, lines, report_rig, with_bills
+from support.rig import PRICES, Rig
+from tidegate.simulator.server import RunningSimulator
+
+MARK = 400
+"""Input tokens above which a prompt is long."""
+QUESTION = "How high is the tide at the pier? "
+OFFERED = ["flex", "priority", "batch", "fast"]
+
+
+def times(numerator: int, denominator: int = 1) -> dict[str, int]:
+    """All prices, so many times as high."""
+    return {name: price * numerator // denominator for name, price in PRICES.items()}
+
+
+VARIANTS: list[dict[str, Any]] = [
+    {"above_input_tokens": MARK, **times(2)},
+    {"service_tier": "flex", **times(1, 2)},
+    {"service_tier": "priority", **times(3)},
+    {"service_tier": "priority", "above_input_tokens": MARK, **times(5)},
+    {"service_tier": "batch", **times(1, 2)},
+    {"service_tier": "fast", **times(6)},
+]
+"""As the provider bills; no tier but one has a price of its own for long prompts."""
+
+
+def written(table: str, entries: Iterable[dict[str, Any]]) -> str:
+    """TOML of what an operator writes: dollars per million tokens."""
+    text = ""
+    for entry in entries:
+        text += f"[[{table}]]\n"
+        for name, value in entry.items():
+            if name in PRICES:
+                text += f'{name} = "{value / 1e9:g}"\n'
+            else:
+                text += f"{name} = {value if isinstance(value, dt.datetime) else json.dumps(value)}\n"
+    return text
+
+
+async def is_long(
+    rig: Rig, simulator: RunningSimulator, client: str, upstream: str, **asked: Any
+) -> list[bool]:
+    """Asks with a prompt at the mark and one above it: on which side each was. Streamed and not."""
+    seen: list[bool] = []
+    words = QUESTION * 20 + f"{client} {upstream} {asked}"
+    await ask(rig, client, upstream, words, **asked)
+    base = lines(simulator)[-1].tokens.prompt
+    for length, stream in ((MARK, True), (MARK + 1, False)):
+        await ask(rig, client, upstream, words + "x" * (4 * (length - base)), stream=stream, **asked)
+        assert lines(simulator)[-1].tokens.prompt == length, (client, upstream)
+        seen.append(length > MARK)
+    return seen
+
+
+async def check_bill(rig: Rig, simulator: RunningSimulator) -> None:
+    """Attempt by attempt the ledger says what the provider bills, from its answers alone."""
+    await rig.wait_event("RequestFinished", len(lines(simulator)))
+    ends = rig.data("UsageSettled")
+    assert {end.basis for end in ends} == {"reported"}
+    assert {end.attempt: end.cost_nanousd for end in ends} == {
+        line.attempt: line.cost_nanousd for line in lines(simulator)
+    }
+    assert {end.attempt: end.tokens.service_tier for end in ends} == {
+        line.attempt: line.service_tier for line in lines(simulator)
+    }
+    assert rig.ledger() == billed(simulator) > 0
+    assert (await with_bills(rig)).is_balanced
+
+
+async def test_a_tier_that_is_asked_for_is_charged_as_it_is_billed_on_both_sides_of_a_mark(
+    tmp_path: Path,
+) -> None:
+    """What is asked for and not offered is served, and billed, the standard way."""
+    model = {"tariffs": VARIANTS, "tiers": OFFERED}
+    more = written("targets.prices.variants", VARIANTS)
+    async with report_rig(tmp_path, model=model, more_prices=more) as (rig, simulator):
+        for dialect in CHATS:
+            ways = [{"service_tier": tier} for tier in ("auto", "flex", "priority", "scale")]
+            if dialect == "anthropic":
+                ways = [{"service_tier": "standard_only"}, {"speed": "fast"}]
+            for way in ways:
+                assert await is_long(rig, simulator, dialect, dialect, extra_body=way) == [False, True]
+        await check_bill(rig, simulator)
+        served = {(line.dialect, line.service_tier) for line in lines(simulator)}
+        assert served == {
+            *product(("openai", "responses"), (None, "flex", "priority")),
+            *product(("anthropic",), (None, "fast")),
+        }
+
+
+@pytest.mark.parametrize("usual", ["priority", "batch"])
+async def test_a_tier_that_only_the_provider_chose_is_charged_in_every_pair_of_dialects(
+    tmp_path: Path, usual: str
+) -> None:
+    model = {"tariffs": VARIANTS, "tiers": OFFERED, "usual_tier": usual}
+    more = written("targets.prices.variants", VARIANTS)
+    async with report_rig(tmp_path, model=model, more_prices=more) as (rig, simulator):
+        for pair in PAIRS:
+            assert await is_long(rig, simulator, *pair) == [False, True]
+        await check_bill(rig, simulator)
+        assert {line.service_tier for line in lines(simulator)} == {usual}
+
+
+async def test_a_price_that_changes_holds_for_what_begins_after_it_not_for_what_was_begun(
+    tmp_path: Path,
+) -> None:
+    clock = LeapingClock()
+    change_s = int(clock.now_s()) + 1800
+    model = {"tariffs": [{"from_s": change_s, **times(7, 4)}]}
+    day = dt.datetime.fromtimestamp(change_s, dt.UTC)
+    more = written("targets.prices", [{"from": day, **times(7, 4)}])
+    slow = {"ttft_ms": 1, "tokens_per_s": 100}
+    async with report_rig(tmp_path, model=model, more_prices=more, latency=slow, clock=clock) as (
+        rig,
+        simulator,
+    ):
+        long = {"x-sim-output-tokens": "60"}
+        begun = [asyncio.ensure_future(ask(rig, *pair, QUESTION, headers=long)) for pair in PAIRS]
+        await rig.wait_event("FirstTokenSeen", len(PAIRS))
+        clock.leap_s(3600)
+        await asyncio.gather(*begun)
+        for pair in PAIRS:
+            await ask(rig, *pair, QUESTION, headers={"x-sim-output-tokens": "9"})
+        await check_bill(rig, simulator)
+        came_before = [line.arrived_s < change_s for line in lines(simulator)]
+        assert came_before == [True] * len(PAIRS) + [False] * len(PAIRS)
+        assert all((line.settled_s or 0) > change_s for line in lines(simulator))
+        told = {end.attempt: end.price.output for end in rig.data("UsageSettled")}
+        assert [told[line.attempt] for line in lines(simulator)] == [
+            PRICES["output"] if before else times(7, 4)["output"] for before in came_before
+        ]
