@@ -41,7 +41,7 @@ def fuzzed(name: str) -> Done:
 def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Done]]]:
     """The fuzzers of the chosen tests: all begin with the first of these, as many at once as there are lanes."""
     chosen = [
-        item.callspec.params["name"]
+        str(item.callspec.params["name"])
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.path == Path(__file__)
     ]

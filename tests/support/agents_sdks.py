@@ -24,12 +24,15 @@ TOOLS = ("get_weather", "search-docs", "write_file", "mcp__files__read")
 _WITHIN_S = 1200.0
 _FRESH = {"id", "created", "created_at", "completed_at", "call_id", "item_id"}
 """Differs from answer to answer."""
-_ADDED = {"parsed", "parsed_arguments", "output_text", "_request_id"}
+_ADDED = {"parsed", "output_parsed", "parsed_arguments", "output_text", "_request_id"}
 """Put in by the SDKs when they parse."""
 
 
 class Conversation(NamedTuple):
-    """What is asked, in the words of the SDK, and what the model will say turn by turn: its script."""
+    """What is asked, in the words of the SDK, and what the model will say turn by turn: its script.
+
+    With a schema there is no script: the provider makes up values that fit what it was sent.
+    """
 
     kind: str
     script: str
@@ -37,6 +40,7 @@ class Conversation(NamedTuple):
     question: Any
     asked: dict[str, Any]
     said: list[dict[str, Any]]
+    is_formed: bool = False
 
     def plan(self) -> dict[str, Any]:
         """What the program of the SDK needs of it."""
@@ -45,6 +49,7 @@ class Conversation(NamedTuple):
         return {
             "kind": self.kind,
             "script": self.script,
+            "scripted": not self.is_formed,
             "question": self.question,
             "turns": turns,
             "asked": asked,
@@ -55,8 +60,17 @@ def conversation(kind: str, route: str, number: int) -> Conversation:
     """The conversation of this number: the same for every route."""
     random = Random(f"{kind}/{number}")
     script = f"{kind}-{route}-{number}"
-    said = [_turn(random) for _ in range(random.randint(1, 3))]
-    return Conversation(kind, script, route, _question(random, kind), _ASKED[kind](), said)
+    turns = random.randint(1, 3)
+    asked = _ASKED[kind]()
+    if number % 6 == 5:
+        question = _question(random, kind)
+        return Conversation(kind, script, route, question, asked | _FORMS[kind], [{}] * turns, is_formed=True)
+    if number % 6 == 4 and kind in _CUSTOM:
+        said = [_free_turn(random, route) for _ in range(turns)]
+        asked = asked | {"tools": [*asked["tools"], _CUSTOM[kind]]}
+    else:
+        said = [_turn(random) for _ in range(turns)]
+    return Conversation(kind, script, route, _question(random, kind), asked, said)
 
 
 def embedding(route: str, number: int) -> Conversation:
@@ -99,6 +113,15 @@ def _turn(random: Random) -> dict[str, Any]:
     return {"parts": parts, **cut}
 
 
+def _free_turn(random: Random, route: str) -> dict[str, Any]:
+    """A call of the tool that takes free text, between words and another call; as an object where it must be one."""
+    free = words(random, 40)
+    text = json.dumps({"input": free}) if route == "to-anthropic" else free
+    call = {"kind": "tool", "name": FREE, "text": text}
+    function = {"kind": "tool", "name": TOOLS[0], "text": json.dumps({"city": words(random, 4)})}
+    return {"parts": [{"kind": "text", "text": words(random, 9)}, *random.choice(([call], [function, call]))]}
+
+
 def _schema(name: str, key: str) -> dict[str, Any]:
     return {"name": name, "description": "A tool", key: {"type": "object", "properties": {}}}
 
@@ -124,6 +147,28 @@ def _responses() -> dict[str, Any]:
     }
 
 
+FREE = "run_shell"
+_CUSTOM: dict[str, dict[str, Any]] = {
+    "chat": {"type": "custom", "custom": {"name": FREE, "description": "Runs what it is given"}},
+    "responses": {"type": "custom", "name": FREE, "description": "Runs what it is given"},
+}
+PLACES = ("pier", "港", "né")
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "place": {"type": "string", "enum": list(PLACES)},
+        "height": {"type": "integer"},
+        "tides": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["place", "height", "tides"],
+    "additionalProperties": False,
+}
+_NAMED = {"name": "tide", "strict": True, "schema": FORM}
+_FORMS: dict[str, dict[str, Any]] = {
+    "chat": {"response_format": {"type": "json_schema", "json_schema": _NAMED}},
+    "messages": {"output_config": {"format": {"type": "json_schema", "schema": FORM}}},
+    "responses": {"text": {"format": {"type": "json_schema", **_NAMED}}},
+}
 _ASKED = {"chat": _chat, "messages": _messages, "responses": _responses}
 
 
@@ -145,7 +190,7 @@ def hold(
     (work / program).write_text((PROGRAMS / program).read_text())
     plan = {"url": GATEWAY_URL, "key": KEY, "conversations": [one.plan() for one in conversations]}
     (work / "plan.json").write_text(json.dumps(plan))
-    scripts = [{"name": one.script, "turns": one.said} for one in conversations if one.said[0]["parts"]]
+    scripts = [{"name": one.script, "turns": one.said} for one in conversations if one.said[0].get("parts")]
     outcome = run_isolated(
         [simulator(folder, [{"name": MODEL, **PRICES}], scripts=scripts), gateway(folder, routes)],
         Command([node(), program, "plan.json", "heard.json"], python_env(folder), work),
@@ -187,15 +232,34 @@ def check_turn(one: Conversation, said: Mapping[str, Any], turn: Mapping[str, An
     if one.kind == "responses":
         check_items(turn)
     whole = heard(KINDS[one.kind], _present(turn["whole"]))
+    if one.is_formed:
+        check_form(json.loads(whole.text))
+        return
     # Chat completions have no words to ask for a summary: what is thought comes sealed.
     hidden = one.kind == "chat" and one.route == "to-openai-responses"
     assert (whole.text, whole.thinking) == (
         _joined(said, "text"),
         "" if hidden else _joined(said, "reasoning"),
     )
-    calls = [(part["name"], json.loads(part["text"])) for part in said["parts"] if part.get("kind") == "tool"]
+    calls = [(part["name"], _given(part)) for part in said["parts"] if part.get("kind") == "tool"]
     assert [(name, given) for _, name, given in whole.calls] == calls
     assert len({call for call, _, _ in whole.calls}) == len(calls)
+
+
+def check_form(value: Any) -> None:
+    """The provider answered by the schema, so it had it, whole."""
+    assert set(value) == set(FORM["required"])
+    assert value["place"] in PLACES
+    assert type(value["height"]) is int
+    assert isinstance(value["tides"], list)
+    assert all(isinstance(each, str) for each in value["tides"])
+
+
+def _given(part: Mapping[str, Any]) -> Any:
+    if part["name"] != FREE:
+        return json.loads(part["text"])
+    text: str = part["text"]
+    return json.loads(text)["input"] if text.startswith('{"input"') else text
 
 
 def check_items(turn: Mapping[str, Any]) -> None:
@@ -204,6 +268,8 @@ def check_items(turn: Mapping[str, Any]) -> None:
     for place, item in enumerate(turn["items"]):
         if item["type"] == "function_call":
             full = item["arguments"]
+        elif item["type"] == "custom_tool_call":
+            full = item["input"]
         else:
             full = "".join(part["text"] for part in item.get("content") or item["summary"])
         assert turn["added"].get(str(place), "") == full

@@ -146,6 +146,9 @@ def _heard_chat(data: dict[str, Any]) -> Heard:
     heard.thinking = message.get("reasoning_content", "")
     heard.proofs = [d.get("signature") or d["data"] for d in message.get("reasoning_details", [])]
     for call in message.get("tool_calls", []):
+        if call["type"] == "custom":
+            heard.calls.append((call["id"], call["custom"]["name"], call["custom"]["input"]))
+            continue
         heard.calls.append((call["id"], call["function"]["name"], json.loads(call["function"]["arguments"])))
     return heard
 
@@ -178,5 +181,7 @@ def _heard_response(data: dict[str, Any]) -> Heard:
             heard.thinking += "".join(part["text"] for part in item["summary"])
             heard.proofs.append(item.get("encrypted_content", ""))
         else:
-            heard.calls.append((item["call_id"], item["name"], json.loads(item["arguments"])))
+            is_custom = item["type"] == "custom_tool_call"
+            given = item["input"] if is_custom else json.loads(item["arguments"])
+            heard.calls.append((item["call_id"], item["name"], given))
     return heard

@@ -6,8 +6,8 @@ import Anthropic from "@anthropic-ai/sdk";
 const plan = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const client = new Anthropic({ baseURL: plan.url, apiKey: plan.key, maxRetries: 0 });
 
-async function messages({ script, question, turns, asked }) {
-  const options = { headers: { "x-sim-script": script } };
+async function messages({ script, scripted, question, turns, asked }) {
+  const options = { headers: scripted ? { "x-sim-script": script } : {} };
   const messages = [{ role: "user", content: question }];
   const heard = [];
   for (let turn = 0; turn < turns; turn++) {

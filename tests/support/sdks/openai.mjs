@@ -6,8 +6,11 @@ import OpenAI from "openai";
 const plan = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const client = new OpenAI({ baseURL: `${plan.url}/v1`, apiKey: plan.key, maxRetries: 0 });
 
-async function chat({ script, question, turns, asked }) {
-  const options = { headers: { "x-sim-script": script } };
+const steering = ({ script, scripted }) => ({ headers: scripted ? { "x-sim-script": script } : {} });
+
+async function chat(conversation) {
+  const { question, turns, asked } = conversation;
+  const options = steering(conversation);
   const messages = [{ role: "user", content: question }];
   const heard = [];
   for (let turn = 0; turn < turns; turn++) {
@@ -30,15 +33,16 @@ async function chat({ script, question, turns, asked }) {
     const sealed = details.length ? { reasoning_details: details } : {};
     messages.push({ role, content, ...(calls?.length && { tool_calls: calls }), ...sealed });
     for (const call of calls ?? []) {
-      messages.push({ role: "tool", tool_call_id: call.id, content: `Result of ${call.function.name}` });
+      messages.push({ role: "tool", tool_call_id: call.id, content: `Result of ${(call.function ?? call.custom).name}` });
     }
     if (!calls?.length) messages.push({ role: "user", content: "And then?" });
   }
   return heard;
 }
 
-async function responses({ script, question, turns, asked }) {
-  const options = { headers: { "x-sim-script": script } };
+async function responses(conversation) {
+  const { question, turns, asked } = conversation;
+  const options = steering(conversation);
   const input = [{ role: "user", content: question }];
   const heard = [];
   for (let turn = 0; turn < turns; turn++) {
@@ -54,9 +58,9 @@ async function responses({ script, question, turns, asked }) {
     }
     heard.push({ whole, streamed: await stream.finalResponse(), items, added });
     input.push(...items);
-    const calls = items.filter((item) => item.type === "function_call");
+    const calls = items.filter((item) => item.type.endsWith("_call"));
     for (const call of calls) {
-      input.push({ type: "function_call_output", call_id: call.call_id, output: `Result of ${call.name}` });
+      input.push({ type: `${call.type}_output`, call_id: call.call_id, output: `Result of ${call.name}` });
     }
     if (!calls.length) input.push({ role: "user", content: "And then?" });
   }
