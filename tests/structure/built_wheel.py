@@ -26,7 +26,6 @@ SMOKE = (
     "unit/runtime/test_settings.py",
     "unit/runtime/demo/test_command.py",
     "unit/projections/test_views.py",
-    "unit/projections/test_runner.py",
     "unit/analytics/test_catalog.py",
     "unit/analytics/test_reconcile.py",
     "e2e/test_one_request.py",
