@@ -59,7 +59,7 @@ def test_every_column_of_a_view_is_named_with_its_type_and_meaning_in_order(view
 def test_sums_in_views_are_integers() -> None:
     for view, columns in schema().items():
         for name, kind in columns:
-            if name.endswith("_nanousd") and name != "shadow_nanousd":
+            if name.endswith("_nanousd") and name not in {"shadow_nanousd", "amortised_nanousd"}:
                 assert kind in {"BIGINT", "HUGEINT"}, (view, name)
 
 

@@ -1,5 +1,6 @@
 """Event → rows: pure. Each function fills the columns of `tables.py` in their order."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -358,7 +359,18 @@ def _window(window: WindowBelief) -> Row:
         window.forecasts_settled,
         window.use_p90,
         window.shadow_nanousd,
+        window.amortised_nanousd,
+        *_with_sd(window.capacity),
+        *_with_sd(window.outside),
+        window.outside_demand,
     )
+
+
+def _with_sd(belief: Belief | None) -> Row:
+    """Mean and standard deviation; NULL where nothing is known."""
+    if belief is None or belief.prior:
+        return (None, None)
+    return (belief.mean, math.sqrt(max(belief.var, 0.0)))
 
 
 def _control(place: Place, envelope: Envelope, entity: str, actor: str, reason: str | None) -> Rows:

@@ -220,7 +220,8 @@ TABLES: tuple[Table, ...] = (
         _int("exhausts_at_ns exhausts_p10_ns exhausts_p50_ns exhausts_p90_ns"),
         _real("exhausts_sd_s remaining_demand"),
         _real("remaining_p05 remaining_p10 remaining_p50 remaining_p90 remaining_p95"),
-        _real("coverage_80 coverage_90 forecasts_settled use_p90 shadow_nanousd"),
+        _real("coverage_80 coverage_90 forecasts_settled use_p90 shadow_nanousd amortised_nanousd"),
+        _real("capacity capacity_sd outside outside_sd outside_demand"),
     ),
     _table(
         "r_control",

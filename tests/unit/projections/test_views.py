@@ -23,7 +23,7 @@ from tidegate.events.signals import (
     SettlementCorrected,
     UsageSettled,
 )
-from tidegate.events.snapshots import PoolBelief, RateSnapshot, WindowBelief, pool_subject
+from tidegate.events.snapshots import Belief, PoolBelief, RateSnapshot, WindowBelief, pool_subject
 from tidegate.events.topics import REQUESTS, SIGNALS, SNAPSHOTS
 from tidegate.events.types import AttemptId, KeyId, PoolId, TargetId, WindowId
 
@@ -328,7 +328,15 @@ async def test_periods_of_two_gateways_that_overlap_are_one_and_the_next_period_
         use = WindowUse(WindowId("5h"), began, units, hour, first_request=True)
         made.settle(f"a{n}", 0, windows=(use,))
     belief = WindowBelief(
-        window=WindowId("5h"), period_start_ns=start, resets_at_ns=start + hour, used=15, limit=100
+        window=WindowId("5h"),
+        period_start_ns=start,
+        resets_at_ns=start + hour,
+        used=15,
+        limit=100,
+        capacity=Belief(100.25, 16.0),
+        outside=Belief(7.0, 4.0, prior=True),
+        outside_demand=3.5,
+        amortised_nanousd=2.5,
     )
     snapshot = RateSnapshot(
         subject=pool_subject(PoolId("p")),
@@ -341,6 +349,8 @@ async def test_periods_of_two_gateways_that_overlap_are_one_and_the_next_period_
     made.write(SNAPSHOTS, "p", snapshot.subject, snapshot, slot="est")
     await filled(tmp_path / "m.duckdb", made)
     assert asked(tmp_path / "m.duckdb", "SELECT used, settled_units FROM v_windows") == [(15, 15)]
+    told = "SELECT capacity, capacity_sd, outside, outside_demand, amortised_nanousd FROM v_windows"
+    assert asked(tmp_path / "m.duckdb", told) == [(100.25, 4.0, None, 3.5, 2.5)]
 
 
 async def test_a_window_taken_out_of_the_config_is_believed_no_more(tmp_path: Path) -> None:

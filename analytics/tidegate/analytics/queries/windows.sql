@@ -4,6 +4,6 @@ SELECT
     pool, window_id, status, quota_limit, used, settled_units, uvi, p_exhaust,
     make_timestamp(resets_at_ns // 1000) AS resets_at,
     make_timestamp(exhausts_at_ns // 1000) AS exhausts_at,
-    shadow_nanousd
+    shadow_nanousd, amortised_nanousd, capacity, capacity_sd, outside, outside_sd
 FROM v_windows
 ORDER BY p_exhaust DESC NULLS LAST, pool, window_id

@@ -285,7 +285,8 @@ SELECT
     b.pool, b.window_id, b.version, b.status, b.quota_limit, b.used,
     s.units AS settled_units,
     b.period_start_ns, b.resets_at_ns, b.uvi, b.p_exhaust, b.exhausts_at_ns, b.exhausts_sd_s,
-    b.remaining_demand, b.use_p90, b.shadow_nanousd,
+    b.remaining_demand, b.use_p90, b.shadow_nanousd, b.amortised_nanousd,
+    b.capacity, b.capacity_sd, b.outside, b.outside_sd, b.outside_demand,
     b.ts_ns AS believed_ns
 FROM believed AS b
 LEFT JOIN settled AS s ON s.pool = b.pool AND s.window_id = b.window_id;
