@@ -133,7 +133,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         " `codex-primary` or `codex-secondary`, `requests` or `tokens` of `x-ratelimit-…`. What others of the same account use is then"
         " seen, counts against the window and is forecast as well.",
         "percent_only": "The provider tells shares of it but no capacity: that is estimated from our own use, with its variance;"
-        " `limit` is where it begins: its order of magnitude is enough, rather too high than too low. Needs `scope`.",
+        " `limit` is where it begins: its order of magnitude is enough, and it refuses nobody while nothing else is known. Needs `scope`.",
     },
     "[[targets]]": {
         "id": "Name of the target. Another pool, provider, model or secret needs a new one: a published id is refused otherwise.",

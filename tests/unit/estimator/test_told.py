@@ -264,3 +264,12 @@ def test_a_state_without_reports_loads_and_is_folded_on() -> None:
     at_ns = START_NS + 3 * WINDOW_NS - NS
     fold(state, [told(at_ns, 5_000)])
     assert believed(state, at_ns).capacity is not None
+
+
+def test_a_config_that_states_the_limit_or_names_no_scope_any_more_is_believed() -> None:
+    state, at_ns = folded([]), START_NS + 3 * WINDOW_NS - NS
+    own = int(state.ledger.data[1, state.windows[state.pools[P], W]])
+    for changed in ({"percent_only": False}, {"percent_only": False, "scope": None}):
+        window = msgspec.structs.replace(PLAN.windows[0], limit=777_777, **changed)
+        belief = believed(state, at_ns, msgspec.structs.replace(PLAN, windows=(window,)))
+        assert (belief.limit, belief.used, belief.capacity, belief.outside) == (777_777, own, None, None)

@@ -330,3 +330,20 @@ def test_a_target_closed_for_ever_is_tried_again_once_an_operator_enables_it() -
     view = world(routing([one()]), of_target("a", circuit="refusing", circuit_cause="auth"))
     assert plan(view).chosen is None
     assert plan(view, local={"a": LocalView(disabled=False)}).chosen == "a"
+
+
+SHARES = window("w", "tokens", 500, scope="unified-5h", percent_only=True)
+
+
+def admitted(*snapshots: Any) -> bool:
+    return plan(world(in_pool(SHARES), *snapshots), ask(), {}).chosen is not None
+
+
+def test_a_guessed_capacity_refuses_nobody_a_known_one_and_a_full_window_do() -> None:
+    """Else a guess below one request would never be found wrong."""
+    assert admitted()
+    assert admitted(of_pool("p", used("w", 499, 500)))
+    assert admitted(of_pool("p", used("w", 499, 500, capacity=Belief(500.0, 1.0, prior=True))))
+    assert not admitted(of_pool("p", used("w", 500, 500, capacity=Belief(500.0, 1.0, prior=True))))
+    assert not admitted(of_pool("p", used("w", 9_000, 10_000, capacity=Belief(1e4, 1.0))))
+    assert admitted(of_pool("p", used("w", 8_900, 10_000, capacity=Belief(1e4, 1.0))))

@@ -3,6 +3,7 @@
 Pure. Windows that nobody tells of stay as they are.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from tidegate.estimator.exhaustion import Forecast, forecast
 from tidegate.estimator.state import State
 from tidegate.estimator.told import GUESS, LAST_SHARE, WHOLE
 from tidegate.estimator.windows import OUTSIDE, START_NS, USED, WindowState
+from tidegate.events.config import Window
 from tidegate.events.snapshots import Belief, WindowBelief
 
 _ENDLESS = 1e18
@@ -52,11 +54,15 @@ class ToldQuota(NamedTuple):
 
 
 def told_quota(
-    state: State, idx: IntArray, ledger: WindowState, limits: IntArray, now_ns: int
+    state: State, idx: IntArray, windows: Sequence[Window], ledger: WindowState, limits: IntArray, now_ns: int
 ) -> ToldQuota | None:
-    """What providers tell of the windows `idx`, whose own use is in `ledger`; None where none was ever told of."""
+    """What providers tell of the windows `idx`, whose own use is in `ledger`; None where none was told of, as their
+    config says now."""
     known = state.told.places
-    is_told: BoolArray = np.array([series in known for series in idx.tolist()], dtype=np.bool_)
+    pairs = zip(idx.tolist(), windows, strict=True)
+    is_told: BoolArray = np.array(
+        [_counts(state, series, window) for series, window in pairs], dtype=np.bool_
+    )
     if not is_told.any():
         return None
     at = np.flatnonzero(is_told)
@@ -81,6 +87,12 @@ def told_quota(
     if shares.any():
         _estimate(state, found, idx, at[shares], places[shares], now_ns)
     return found
+
+
+def _counts(state: State, series: int, window: Window) -> bool:
+    """Whether the reports there were are of the kind that the config expects."""
+    place = None if window.scope is None else state.told.places.get(series)
+    return place is not None and window.percent_only == bool(state.told.last.data[GUESS, place] > 0)
 
 
 def forecast_told(state: State, idx: IntArray, ledger: WindowState, told: ToldQuota, now_ns: int) -> Forecast:

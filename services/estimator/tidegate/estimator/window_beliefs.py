@@ -72,7 +72,7 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
     idx = indexes(place.series for place in places)
     limits = np.array([place.window.limit for place in places], dtype=np.int64)
     ledger = _ledger(state, idx, places, limits, now_ns)
-    told = told_quota(state, idx, ledger, limits, now_ns)
+    told = told_quota(state, idx, [place.window for place in places], ledger, limits, now_ns)
     if told is None:
         ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, ledger.remaining.astype(np.float64))
         free = ledger.remaining.astype(np.float64)

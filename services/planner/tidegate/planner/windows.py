@@ -13,6 +13,9 @@ from tidegate.planner.beliefs import MAX_BELIEF, ceiling
 
 UNITS: tuple[Unit, ...] = ("requests", "tokens", "nanousd")
 
+UNGUESSED = 1 << 62
+"""Room of a window of whose capacity nothing is known."""
+
 
 class WindowFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A window in the period [start, end); units are the window's own."""
@@ -127,6 +130,9 @@ def _window(
     shadow, use_p90, p_exhaust = belief.shadow_nanousd, belief.use_p90, belief.p_exhaust
     # A belief published under another config knows that config's limit.
     limit = belief.limit if same_config or window.percent_only else window.limit
+    left = limit - belief.used
+    if window.percent_only and left > 0 and (belief.capacity is None or belief.capacity.prior):
+        limit = left = UNGUESSED  # a guess refuses nobody: the provider does
     start_ns = -length_ns if belief.period_start_ns is None else belief.period_start_ns
     return WindowFacts(
         window=window,
@@ -137,7 +143,7 @@ def _window(
         end_ns=start_ns + length_ns,
         length_ns=length_ns,
         first_request=window.kind == "first_request",
-        left=limit - belief.used,
+        left=left,
         prior_nanousd=prior,
         shadow_nanousd=shadow if 0.0 <= shadow <= MAX_BELIEF else prior,
         p_exhaust=p_exhaust if p_exhaust is not None and 0.0 <= p_exhaust <= 1.0 else None,
