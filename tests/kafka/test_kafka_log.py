@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import TopicPartition as KafkaPlace
 
 from support.kafka_clients import producing
@@ -24,6 +25,7 @@ from tidegate.events.topics import CONTROL, SIGNALS, SNAPSHOTS, STATE
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 SIGNAL = TopicPartition(SIGNALS.name, 3)
+MAX_BYTES = "max.message.bytes"
 NOWHERE = KafkaSettings("127.0.0.1:1", "test", replication=1, min_in_sync=1)
 
 
@@ -105,6 +107,32 @@ async def test_many_appends_wait_their_turn_in_the_order_they_came(kafka: Broker
     async with kafka_event_log(kafka) as log:
         sent = [str(n) for n in range(200)]
         await asyncio.gather(*(log.append(signals(value)) for value in sent))
+        assert values(await read_all(log)) == sent
+
+
+async def set_max_message_bytes(settings: KafkaSettings, topic: str, size: int) -> None:
+    """Change the largest batch that a topic takes, and return once its broker knows."""
+    place = (ConfigResourceType.TOPIC, settings.prefix + topic)
+    admin = AIOKafkaAdminClient(**settings.client_options())
+    await admin.start()
+    await admin.alter_configs([ConfigResource(*place, configs={MAX_BYTES: str(size)})])
+    found = None
+    while found != str(size):
+        (answer,) = await admin.describe_configs([ConfigResource(*place, configs={MAX_BYTES: None})])
+        found = answer.to_object()["resources"][0]["config_entries"][0]["config_value"]
+    await admin.close()
+
+
+async def test_what_follows_a_refused_batch_is_not_sent_before_it(kafka: Broker) -> None:
+    settings = kafka_settings(kafka, compression=None)
+    sent = [f"{n}-{'x' * size}" for n, size in enumerate((100_000, 100_000, 100_000, 10))]
+    async with kafka_event_log(kafka, settings) as log:
+        await set_max_message_bytes(settings, SIGNAL.topic, 150_000)  # between the two batches of this append
+        with pytest.raises(AckUnknown, match="MessageSizeTooLarge"):
+            await log.append(signals(*sent))
+        assert await log.end(SIGNAL) == 0
+        await set_max_message_bytes(settings, SIGNAL.topic, 1_000_000)
+        await log.append(signals(*sent))
         assert values(await read_all(log)) == sent
 
 
@@ -209,17 +237,39 @@ async def test_positions_of_every_partition_are_renewed_with_each_commit(kafka: 
             await writer.close()
 
 
+async def delete_below(settings: KafkaSettings, where: TopicPartition, offset: int) -> None:
+    """What retention does."""
+    admin = AIOKafkaAdminClient(**settings.client_options())
+    await admin.start()
+    place = KafkaPlace(settings.prefix + where.topic, where.partition)
+    await admin.delete_records({place: RecordsToDelete(before_offset=offset)})
+    await admin.close()
+
+
 async def test_a_position_below_the_oldest_record_moves_up_to_it(kafka: Broker) -> None:
     settings = kafka_settings(kafka)
     async with kafka_event_log(kafka, settings) as log:
         await log.append(signals("one", "two", "three"))
-        admin = AIOKafkaAdminClient(**settings.client_options())
-        await admin.start()
-        place = KafkaPlace(settings.prefix + SIGNAL.topic, SIGNAL.partition)
-        await admin.delete_records({place: RecordsToDelete(before_offset=2)})
-        await admin.close()
+        await delete_below(settings, SIGNAL, 2)
         assert await log.begin(SIGNAL) == 2
         assert values(await read_all(log)) == ["three"]
+
+
+async def test_partitions_that_retention_has_shortened_cost_no_record_of_the_others(kafka: Broker) -> None:
+    settings = kafka_settings(kafka)
+    places = [TopicPartition(SIGNALS.name, partition) for partition in range(SIGNALS.partitions)]
+    async with kafka_event_log(kafka, settings) as log:
+        await log.append([Outgoing(*where, b"k", b"%d" % n) for n in range(40) for where in places])
+        for where in places[::3]:
+            await delete_below(settings, where, 30)
+        reader = log.reader(dict.fromkeys(places, 0))
+        found: dict[int, list[int]] = {where.partition: [] for where in places}
+        while any(position < 40 for position in reader.positions().values()):
+            for record in await reader.poll(timeout_s=0.5):
+                found[record.partition].append(int(record.value or b"-1"))
+        await reader.close()
+    for partition, numbers in found.items():
+        assert numbers == list(range(30 if partition % 3 == 0 else 0, 40))
 
 
 async def test_a_position_beyond_the_end_is_reported_as_loss(kafka: Broker) -> None:

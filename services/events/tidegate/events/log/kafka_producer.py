@@ -30,8 +30,11 @@ class Entry(NamedTuple):
 
 
 class Batch(NamedTuple):
+    """`turn`: how many batches of its partition go before it."""
+
     topic: str
     partition: int
+    turn: int
     builder: Any
     records: list[Outgoing]
 
@@ -67,20 +70,27 @@ class Session:
     async def send(
         self, batches: Sequence[Batch], acks: list[asyncio.Future[RecordMetadata]] | None = None
     ) -> list[RecordMetadata]:
-        """Send batches, in their order per partition, and wait for all. Raises KafkaError when one fails.
+        """Send batches in their turns, the order of `batches_of`, and wait for all. Raises KafkaError when one
+        fails; then none of a later turn was sent, for what readers have of a partition has no hole.
 
         `acks` receives an item for each batch that was handed over: none, and nothing can have been sent.
         """
         acks = [] if acks is None else acks
+        delivered: list[RecordMetadata] = []
         try:
-            for batch in batches:
-                acks.append(await self._hand_over(batch))
-            results = await asyncio.gather(*acks, return_exceptions=True)
+            for _, turn in itertools.groupby(batches, key=_turn):
+                handed = len(acks)
+                for batch in turn:
+                    acks.append(await self._hand_over(batch))
+                # aiokafka sends the next batch also after a refusal, and a broker that refused the first of a
+                # new producer takes it: readers drop what comes late by its `seq`.
+                results = await asyncio.gather(*acks[handed:], return_exceptions=True)
+                delivered += [_delivered(result) for result in results]
         finally:
             for ack in acks:
                 ack.cancel()
                 self._owed.discard(ack)
-        return [_delivered(result) for result in results]
+        return delivered
 
     async def _hand_over(self, batch: Batch) -> asyncio.Future[RecordMetadata]:
         # In turn: aiokafka wakes all that wait for a place in its queue and counts their time several times.
@@ -136,7 +146,7 @@ def check_sizes(records: Iterable[Outgoing]) -> None:
 
 
 def batches_of(session: Session, entries: Iterable[Entry]) -> list[Batch]:
-    """Entries cut into batches, in order per partition."""
+    """Entries cut into batches, in order per partition: the first of each, then the second of each, and so on."""
     batches: list[Batch] = []
     open_batches: dict[tuple[str, int], Batch] = {}
     for entry in entries:
@@ -145,10 +155,15 @@ def batches_of(session: Session, entries: Iterable[Entry]) -> list[Batch]:
         batch = open_batches.get(where)
         row = {"timestamp": None, "key": key, "value": value, "headers": list(entry.headers)}
         if batch is None or batch.builder.append(**row) is None:
-            batch = open_batches[where] = Batch(*where, session.producer.create_batch(), [])
+            turn = 0 if batch is None else batch.turn + 1
+            batch = open_batches[where] = Batch(*where, turn, session.producer.create_batch(), [])
             batches.append(batch)
             batch.builder.append(**row)
         batch.records.append(entry.record)
     for batch in batches:
         batch.builder.close()
-    return batches
+    return sorted(batches, key=_turn)
+
+
+def _turn(batch: Batch) -> int:
+    return batch.turn

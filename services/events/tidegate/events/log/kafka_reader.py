@@ -42,9 +42,7 @@ class KafkaReader:
         await asyncio.sleep(0)  # a reader with a backlog must not starve its loop
         consumer = await self._connected()
         try:
-            records = await self._gather(consumer, max_records, int(timeout_s * 1_000))
-            for place, where in self._places.items():
-                self._positions[where] = await consumer.position(place)
+            records = await self._take(consumer, max_records, int(timeout_s * 1_000))
         except OffsetOutOfRangeError as error:
             await self._move_into_range(consumer, error.args[0])
             return ()
@@ -61,19 +59,37 @@ class KafkaReader:
             )
         return records
 
+    async def _take(self, consumer: AIOKafkaConsumer, max_records: int, timeout_ms: int) -> list[Record]:
+        """The next records; they and the positions after them are taken together, or neither."""
+        try:
+            records = await self._gather(consumer, max_records, timeout_ms)
+            positions = {where: await consumer.position(place) for place, where in self._places.items()}
+        except BaseException:
+            # The consumer is past whatever it gave, and would never give it again.
+            for place, where in self._places.items():
+                consumer.seek(place, self._positions[where])
+            raise
+        self._positions = positions
+        return records
+
     async def _gather(self, consumer: AIOKafkaConsumer, max_records: int, timeout_ms: int) -> list[Record]:
         """What is here, and while more waits at the broker, also what comes next: batches that hold a part of
         every partition, as they were written side by side, cost a reader that folds them least."""
         records: list[Record] = []
-        while batches := await consumer.getmany(
-            timeout_ms=timeout_ms, max_records=max_records - len(records)
-        ):
-            for place, part in batches.items():
-                where = self._places[place]
-                records += [record_of(message, where) for message in part]
-            if len(records) >= max_records or not await self._is_behind(consumer):
-                break
-            timeout_ms = _GATHER_MS
+        try:
+            while batches := await consumer.getmany(
+                timeout_ms=timeout_ms, max_records=max_records - len(records)
+            ):
+                for place, part in batches.items():
+                    where = self._places[place]
+                    records += [record_of(message, where) for message in part]
+                if len(records) >= max_records or not await self._is_behind(consumer):
+                    break
+                timeout_ms = _GATHER_MS
+        except KafkaError:
+            if not records:
+                raise
+            # One partition's fault keeps no other waiting: the consumer asks again, and the next poll tells.
         return records
 
     async def _is_behind(self, consumer: AIOKafkaConsumer) -> bool:
