@@ -133,7 +133,7 @@ async def check_log(fleet: Served, asked: list[Asked]) -> None:
     log = fleet.machine.open_log()
     book = await read_book(log)
     await log.close()
-    check_nothing_is_lost(book, {})
+    check_nothing_is_lost(book, {}, fleet.machine.data_dir)
     check_settlements(book, asked)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 from support.audit import Book, audit
 from support.fleet import Fleet
@@ -42,10 +43,8 @@ class Killer:
         await self.fleet.start(role)
 
     def _note_durable(self) -> None:
-        for folder in journal_folders(self.fleet.machine.data_dir):
-            mark = SyncedMark(folder)
-            self.durable[folder.name] = max(mark.read(), self.durable.get(folder.name, 0))
-            mark.close()
+        for slot, seq in durable_seqs(self.fleet.machine.data_dir).items():
+            self.durable[slot] = max(seq, self.durable.get(slot, 0))
 
     async def audit(self) -> Book:
         """Every promise, after the load has ended."""
@@ -56,6 +55,16 @@ class Killer:
             outcomes = {settled.outcome for settled in settlements}
             assert "orphaned" in outcomes, "no kill met an attempt"
         return book
+
+
+def durable_seqs(data_dir: Path) -> dict[str, int]:
+    """By slot, the newest seq that its journal calls synced."""
+    found = {}
+    for folder in journal_folders(data_dir):
+        mark = SyncedMark(folder)
+        found[folder.name] = mark.read()
+        mark.close()
+    return found
 
 
 async def kill_under_load(fleet: Fleet, roles: Sequence[str], kills: int) -> Killer:

@@ -184,8 +184,8 @@ async def test_a_start_that_cannot_be_read_does_not_keep_other_orphans_from_bein
     await journal.wait_synced(journal.start(4, started(), CONTEXT).seq)
     await journal.close()
     watched = Watched(tmp_path)
-    await watched.until("drain", "SourceClosed")
-    assert ("drain", "UsageSettled", 2) in await watched.events()
+    await watched.until("gw-1", "UsageSettled")
+    assert ("gw-1", "UsageSettled", 2) in await watched.events()
     assert {slot for slot, _ in watched.told} == {"gw-0"}
     watched.relay.close()
 

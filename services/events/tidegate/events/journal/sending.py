@@ -144,7 +144,8 @@ class JournalRelay:
         except SlotTaken:
             return False
         try:
-            settle_orphans(store, self._clock, lambda: self._ids.source("drain"))
+            # Named by the slot, as an owner is: that a journal is whole can be told from the log alone.
+            settle_orphans(store, self._clock, lambda: self._ids.source(self.folder.name))
             store.checkpoint()
             _publish_synced(self.folder, store.next_seq - 1)
             while await self.step():
