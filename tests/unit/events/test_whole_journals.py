@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -75,10 +77,49 @@ async def test_durable_events_that_never_came_are_missed(tmp_path: Path) -> None
         check_nothing_is_lost(book, {"gw-1": 1}, tmp_path / "data")
 
 
+class Slow(MemoryEventLog):
+    """Takes nothing until it may."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self.asked, self.may = asyncio.Event(), asyncio.Event()
+
+    async def append(self, records: Sequence[Outgoing]) -> None:
+        self.asked.set()
+        await self.may.wait()
+        await super().append(records)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+async def test_a_log_that_does_not_answer_keeps_no_new_owner_from_a_slot_that_is_taken_over(
+    tmp_path: Path, writes: bool
+) -> None:
+    slot, clock = tmp_path / "journals" / "gw-0", ManualClock()
+    await one_life(slot, 1)
+    log = Slow(clock)
+    relay = Relay(tmp_path, log, clock, make_ids(start=9_000))
+    draining = asyncio.ensure_future(relay.drain())
+    await log.asked.wait()
+    owner = await open_journal(slot, start=2)
+    if writes:
+        await owner.wait_synced(owner.start(PLACE.partition, started(), CONTEXT).seq)
+    log.may.set()
+    await draining
+    await owner.wait_synced(owner.start(PLACE.partition, started(), CONTEXT).seq)
+    await owner.close()
+    await relay.drain()
+    relay.close()
+    book = await read_book(log)
+    check_nothing_is_lost(book, {"gw-0": 8 if writes else 6}, tmp_path)
+    closed = [event.envelope.source for event in book.events if event.envelope.type == "SourceClosed"]
+    assert len(closed) == len({event.envelope.source for event in book.events}) == 4
+    assert not book.repeated
+
+
 class Hasty(MemoryEventLog):
     """Takes the end of the first batch before its beginning, as a broker may that refused the beginning."""
 
-    async def append(self, records: list[Outgoing]) -> None:  # type: ignore[override]
+    async def append(self, records: Sequence[Outgoing]) -> None:
         if not self.hasty:
             await super().append(records)
             return

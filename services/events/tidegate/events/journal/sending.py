@@ -124,7 +124,7 @@ class JournalRelay:
     async def drain_if_orphaned(self, *, at_once: bool = False) -> bool:
         """When the slot's owner is gone for the set time, settle what it left open and close its source.
 
-        Returns True when the journal is closed and everything is in the log, also what the owner had committed
+        Returns True when its source is closed and all it left is in the log, also what the owner had committed
         and nobody had synced. Raises what `step` raises, and UnknownEvent for a start of a newer version.
         """
         if not _is_free(self.folder):
@@ -140,21 +140,31 @@ class JournalRelay:
         if not at_once and now_ns - self._free_since_ns < self._orphan_after_ns:
             return False
         try:
-            store = JournalStore.open(self.folder)
+            dead, through = self._take_over()
         except SlotTaken:
             return False
+        while self._position.position <= through and await self.step():
+            pass
+        if self._position.position <= through or self._position.source != dead:
+            return False  # a new owner writes: before what it wrote, `dead` was closed
+        await self._close_source()
+        self._free_since_ns = None
+        return True
+
+    def _take_over(self) -> tuple[str | None, int]:
+        """Settle what is open, and let everything be sent: the last dead source, and its last seq. Gives the
+        slot back at once: a log that does not answer keeps no new owner waiting. Raises SlotTaken.
+        """
+        store = JournalStore.open(self.folder)
         try:
             # Named by the slot, as an owner is: that a journal is whole can be told from the log alone.
             settle_orphans(store, self._clock, lambda: self._ids.source(self.folder.name))
             store.checkpoint()
             _publish_synced(self.folder, store.next_seq - 1)
-            while await self.step():
-                pass
-            await self._close_source()
-            self._free_since_ns = None
+            last = store.last_row()
+            return (self._position.source, 0) if last is None else (last.source, last.last_seq)
         finally:
             store.close()
-        return True
 
     def _is_done(self) -> bool:
         # By what is committed, not by what is synced: nobody syncs any more what a killed owner left.
