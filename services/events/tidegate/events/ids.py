@@ -32,7 +32,7 @@ class IdSource:
     milliseconds' worth at once.
     """
 
-    __slots__ = ("_bits", "_count", "_drawn", "_left", "_ms", "_prefix", "_tail", "_until_ns", "_wall_ns")
+    __slots__ = ("_bits", "_counts", "_drawn", "_left", "_ms", "_prefix", "_tail", "_until_ns", "_wall_ns")
 
     def __init__(self, clock: Clock, random_bits: Callable[[int], int]) -> None:
         self._wall_ns = clock.wall_ns
@@ -40,7 +40,7 @@ class IdSource:
         self._ms = -1
         self._until_ns = 0
         """Where the next millisecond begins."""
-        self._count = 0
+        self._counts = iter(_COUNTS)
         self._drawn = self._left = 0
         self._prefix = self._tail = ""
 
@@ -52,10 +52,11 @@ class IdSource:
         """As `next`, for a caller that has just read the wall clock itself."""
         if now_ns >= self._until_ns:
             self._enter(now_ns // _MS)
-        elif self._count == len(_COUNTS):
+        count = next(self._counts, None)
+        if count is None:
             self._enter(self._ms + 1)
-        self._count = count = self._count + 1
-        return self._prefix + _COUNTS[count - 1] + self._tail
+            count = next(self._counts)
+        return self._prefix + count + self._tail
 
     def _enter(self, at_ms: int) -> None:
         if not self._left:
@@ -64,7 +65,7 @@ class IdSource:
         self._drawn >>= _RANDOM_BITS
         self._left -= 1
         time, random = f"{at_ms:012x}", f"{bits | _VARIANT:016x}"
-        self._ms, self._until_ns, self._count = at_ms, (at_ms + 1) * _MS, 0
+        self._ms, self._until_ns, self._counts = at_ms, (at_ms + 1) * _MS, iter(_COUNTS)
         self._prefix, self._tail = f"{time[:8]}-{time[8:]}-7", f"{random[:4]}-{random[4:]}"
 
     def source(self, slot: str) -> SourceId:

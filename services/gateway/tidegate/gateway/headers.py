@@ -39,6 +39,12 @@ class _Names(msgspec.Struct, frozen=True):
 
 _OPENAI = _Names(b"x-request-id", b"x-ratelimit-", b"anthropic-ratelimit-", _RETRY | {b"openai-version"})
 _ANTHROPIC = _Names(b"request-id", b"anthropic-ratelimit-", b"x-ratelimit-", _RETRY)
+_OF_INTEREST = tuple(
+    {
+        *_REQUEST_IDS, *_OPENAI.passed, *_ANTHROPIC.passed, _OPENAI.limits, _ANTHROPIC.limits,
+    }
+)  # fmt: skip
+"""How a name begins that is more than passed over."""
 
 
 def _names_of(dialect: Dialect) -> _Names:
@@ -79,21 +85,22 @@ def response_lines(
     `hints` the retry hints are left out: an error of ours states its own.
     """
     names = _names_of(dialect)
-    own, foreign, passed = names.limits, names.foreign_limits, names.passed
     lines: list[bytes] = []
     has_own = has_foreign = False
     request_id = None
     for name, value in upstream:
-        if name.startswith(own):
+        if not name.startswith(_OF_INTEREST):
+            continue
+        if name.startswith(names.limits):
             has_own = True
-        elif name in passed:
+        elif name in names.passed:
             if not hints and name in _RETRY:
                 continue
         elif name in _REQUEST_IDS:
             request_id = value
             continue
         else:
-            has_foreign = has_foreign or name.startswith(foreign)
+            has_foreign = has_foreign or name.startswith(names.foreign_limits)
             continue
         lines.append(b"%b: %b\r\n" % (name, value))
     if has_foreign and not has_own:

@@ -33,6 +33,7 @@ class ServedTarget:
     __slots__ = (
         "_prices",
         "_secret",
+        "_steady",
         "config",
         "dialects",
         "forwarded",
@@ -82,6 +83,8 @@ class ServedTarget:
         self.quota_noted_ns = 0
         """When the provider's own limits were last recorded, monotonic."""
         self._prices = [(dated.from_ns, dated.list_price()) for dated in config.prices]
+        self._steady = self._prices[0][1] if len(self._prices) == 1 and self._prices[0][0] <= 0 else None
+        """The price, where it is the same at all times."""
 
     def price(self, now_ns: int) -> ListPrice | None:
         """What a token costs here now: nothing in a flat pool."""
@@ -89,7 +92,9 @@ class ServedTarget:
 
     def list_price(self, now_ns: int) -> ListPrice | None:
         """The target's list price in force at `now_ns`, None when none is."""
-        price = None
+        price = self._steady
+        if price is not None:
+            return price
         for from_ns, listed in self._prices:
             if from_ns <= now_ns:
                 price = listed

@@ -118,7 +118,8 @@ class Worker:
 
     def _prepare(self, job: Job) -> None:
         # The body may have taken long: from here to the last attempt, one config.
-        job.serve_by(self.caller_of(job.exchange.head))
+        if job.serving is not self._serving:
+            job.serve_by(self.caller_of(job.exchange.head))
         job.body = body = parse_body(job.raw, job.dialect)
         route = job.serving.routes.get(RouteName(body.model))
         if route is None:
