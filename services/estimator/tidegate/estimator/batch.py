@@ -1,5 +1,7 @@
 """Signals of a batch as columns, in the order of each subject: what the models observe in one call. Pure."""
 
+from struct import Struct
+
 import numpy as np
 
 from tidegate.estimator.columns import NS_PER_MS, IntArray
@@ -7,29 +9,40 @@ from tidegate.estimator.rate_filter import prompt_feature
 from tidegate.estimator.rounds import in_order
 from tidegate.estimator.state import RATES, State
 
+four, six = Struct("=4q").pack, Struct("=6q").pack
+"""Pack a row. Raise struct.error for what is no integer of 64 bits."""
 HALF_LIFE_WINDOWS = 6
 """Values of demand are remembered over six windows."""
 
 
 class Batch:
-    """Observations waiting for the models, as flat rows of integers. `apply` hands them over, once.
+    """Observations waiting for the models, as rows of packed integers. `apply` hands them over, once.
 
-    Flat lists instead of tuples: thousands of small objects less to make and to look through for garbage.
+    Packed rows instead of tuples: thousands of small objects less to keep, to turn into columns, and to look
+    through for garbage.
     """
 
     __slots__ = ("demands", "outcomes", "prices", "ttfts", "uses")
 
     def __init__(self) -> None:
-        self.outcomes: list[int] = []
-        """target, ts, error, quota, output tokens (0: none known), ns they took (0: not measured)"""
-        self.ttfts: list[int] = []
-        """target, ts, ttft ns, input tokens"""
-        self.prices: list[int] = []
-        """price series, ts, nano-dollars, tokens"""
-        self.uses: list[int] = []
-        """window, ts, period start, units, overlap, 1 for a use and 0 for a correction of one"""
-        self.demands: list[int] = []
-        """window, ts, units, alternative (0: none), units of the next longer window, duration"""
+        self.outcomes = bytearray()
+        """`six`: target, ts, error, quota, output tokens (0: none known), ns they took (0: not measured)"""
+        self.ttfts = bytearray()
+        """`four`: target, ts, ttft ns, input tokens"""
+        self.prices = bytearray()
+        """`four`: price series, ts, nano-dollars, tokens"""
+        self.uses = bytearray()
+        """`six`: window, ts, period start, units, overlap, 1 for a use and 0 for a correction of one"""
+        self.demands = bytearray()
+        """`six`: window, ts, units, alternative (0: none), units of the next longer window, duration"""
+
+    def holds_prices_of(self, series: int) -> bool:
+        """True when a bill of this price series waits."""
+        return series in _columns(self.prices, 4)[0]
+
+    def holds_uses_of(self, windows: list[int]) -> bool:
+        """True when a use of one of these windows waits."""
+        return not set(windows).isdisjoint(_columns(self.uses, 6)[0].tolist())
 
     def apply(self, state: State) -> None:
         """Let every model observe what was collected."""
@@ -56,10 +69,10 @@ class Batch:
             self.prices.clear()
 
 
-def _columns(flat: list[int], width: int) -> IntArray:
-    """Columns of flat rows, shape (width, rows)."""
-    rows: IntArray = np.fromiter(flat, np.int64, len(flat))
-    return np.ascontiguousarray(rows.reshape(-1, width).T)
+def _columns(packed: bytearray, width: int) -> IntArray:
+    """Columns of packed rows, shape (width, rows). A copy: what is packed can be cleared."""
+    rows: IntArray = np.frombuffer(packed, np.int64)
+    return rows.reshape(-1, width).T.copy()
 
 
 def _observe_outcomes(state: State, outcomes: IntArray, ttfts: IntArray) -> None:

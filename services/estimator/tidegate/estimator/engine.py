@@ -151,35 +151,40 @@ class Engine:
 
     def _take_part(self, shard: Shard, records: Iterable[Record], run: Folding) -> int:
         """Neighbouring records of one partition. This loop is most of what an event costs."""
+        if shard.stopped:
+            return 0
         partition, position, seqs, handlers = shard.partition, shard.position, shard.marks.seqs, run.handlers
-        applied = 0
+        decode, applied = _decode, 0
         event: codec.Whole | None
         for record in records:
-            offset, value = record.offset, record.value
-            if offset < position or shard.stopped:
+            offset = record.offset
+            if offset < position:
                 continue
             try:
-                event = _decode(value or b"")
+                event = decode(record.value or b"")
             except (msgspec.DecodeError, RecursionError):
                 event = self._unusual(shard, record)
                 if shard.stopped:
+                    break
+                position = offset + 1
+                if event is None:
                     continue
             else:
+                position = offset + 1
                 source, seq = event.source, event.seq
                 if seq <= seqs.get(source, 0):
                     self.duplicates += 1
-                    event = None
-                else:
-                    seqs[source] = seq
-            position, shard.dirty = offset + 1, True
-            if event is not None:
-                handler = handlers.get(type(event.data))
-                if handler is not None:
-                    data, ts = event.data, event.ts
-                    if ts > record.append_ns + AHEAD_NS:
-                        data, ts = in_log_time(data, ts, record.append_ns)
-                    handler(data, ts, partition)
-                    applied += 1
+                    continue
+                seqs[source] = seq
+            data = event.data
+            handler = handlers.get(type(data))
+            if handler is not None:
+                ts, append_ns = event.ts, record.append_ns
+                if ts > append_ns + AHEAD_NS:
+                    data, ts = in_log_time(data, ts, append_ns)
+                handler(data, ts, partition)
+                applied += 1
+        shard.dirty = shard.dirty or position > shard.position
         shard.position = position
         return applied
 

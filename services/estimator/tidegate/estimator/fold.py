@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tidegate.estimator import cache, model_time, output_length
-from tidegate.estimator.batch import Batch
+from tidegate.estimator.batch import Batch, four, six
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
 from tidegate.estimator.state import CLASSES, UNLISTED, Cooldown, State, indexes
 from tidegate.estimator.told import Report
@@ -78,40 +78,46 @@ class Folding:
         return Touched(self.targets, self.pools, self.urgent)
 
     def _settled(self, data: UsageSettled, ts: int, partition: int) -> None:
+        # More than half of what taking signals costs is here: what is read twice has a name.
         target = self._target(data.target, partition)
         if data.windows:
             self._count(data, ts, partition)
         if not data.evidence:
             return
+        state, tokens = self.state, data.tokens
         if data.outcome == "completed":
-            cooldown = self.state.target_cooldown[target]
+            cooldown = state.target_cooldown[target]
             if cooldown.strikes or cooldown.until_ns is not None:
                 self._reopen(cooldown)
-            output = data.tokens.output
-            output = output if output is not None and output > 0 else 0
+            output = tokens.output or 0
             took_ns = 0
-            if output >= _MIN_SPEED_TOKENS and data.duration_ns is not None and data.ttft_ns is not None:
-                took_ns = max(data.duration_ns - data.ttft_ns, 0)
-            self.batch.outcomes += (target, ts, 0, 0, output, took_ns)
-            if output:
-                output_length.observe(self.state.lengths[target], data.route, output)
+            if output >= _MIN_SPEED_TOKENS:
+                duration_ns, ttft_ns = data.duration_ns, data.ttft_ns
+                if duration_ns is not None and ttft_ns is not None and duration_ns > ttft_ns:
+                    took_ns = duration_ns - ttft_ns
+            if output > 0:
+                output_length.observe(state.lengths[target], data.route, output)
+            else:
+                output = 0
+            self.batch.outcomes += six(target, ts, 0, 0, output, took_ns)
         if data.basis == "reported":
-            self._cached(target, data)
-            if data.price is not None:
-                self._bill(target, ts, data.tokens, data.price)
+            read, uncached = tokens.cache_read, tokens.input_uncached
+            if read is not None and uncached is not None:
+                self._cached(target, data, tokens, read, uncached)
+            price = data.price
+            if price is not None:
+                self._bill(target, ts, tokens, price)
 
-    def _cached(self, target: int, data: UsageSettled) -> None:
+    def _cached(self, target: int, data: UsageSettled, tokens: Tokens, read: int, uncached: int) -> None:
         """Observe what the provider's cache kept, where it reports that."""
-        read, uncached = data.tokens.cache_read, data.tokens.input_uncached
-        if read is None or uncached is None:
-            return
-        prompt = uncached + read + (data.tokens.cache_write_5m or 0) + (data.tokens.cache_write_1h or 0)
+        prompt = uncached + read + (tokens.cache_write_5m or 0) + (tokens.cache_write_1h or 0)
         if prompt <= 0:
             return
         numbers = self.state.cache[target]
         cache.observe_share(numbers, read, prompt)
-        if data.prefix_tokens and data.prefix_age_ns is not None:
-            cache.observe_prefix(numbers, read, min(data.prefix_tokens, prompt), data.prefix_age_ns)
+        prefix = data.prefix_tokens
+        if prefix and data.prefix_age_ns is not None:
+            cache.observe_prefix(numbers, read, min(prefix, prompt), data.prefix_age_ns)
 
     def _target(self, name: TargetId, partition: int) -> int:
         target = self.state.targets.get(name)
@@ -127,22 +133,29 @@ class Folding:
         return self.state.window_of(pool, use.window, use.duration_ns, first_request=use.first_request)
 
     def _count(self, data: UsageSettled, ts: int, partition: int) -> None:
-        pool = self.state.pool(data.pool, partition)
-        if self.state.pool_shut[pool] is not None:
+        state = self.state
+        pool = state.pools.get(data.pool)
+        if pool is None:
+            pool = state.pool(data.pool, partition)
+        if state.pool_shut[pool] is not None:
             self._skip_shut(pool, ts)
         self._book(pool, data.windows, ts, 1)
 
     def _book(self, pool: int, windows: tuple[WindowUse, ...], ts: int, seen: int) -> None:
         """Count units in their periods; `seen` 0: they only correct what was counted."""
+        known = self.state.windows
         for use in windows:
             duration_ns = use.duration_ns
             if duration_ns <= 0:
                 continue
-            overlap_ns = duration_ns if use.first_request else 0
             start_ns = use.period_start_ns
             if start_ns > ts:
                 start_ns = model_time.period_start_ns(use, ts)
-            self.batch.uses += (self._window(pool, use), ts, start_ns, use.units, overlap_ns, seen)
+            series = known.get((pool, use.window))
+            if series is None:
+                series = self._window(pool, use)
+            overlap_ns = duration_ns if use.first_request else 0
+            self.batch.uses += six(series, ts, start_ns, use.units, overlap_ns, seen)
             self.pools.add(pool)
 
     def _bill(self, target: int, ts: int, tokens: Tokens, price: ListPrice) -> None:
@@ -151,19 +164,18 @@ class Folding:
         if rates is None:
             rates = self.rates[price] = _rates(price)
         listed, bills = self.state.list_price[target], self.batch.prices
-        first = target * len(CLASSES)
-        for place, count in enumerate(_counts(tokens)):
-            if count:
-                rate = rates[place]
-                if rate != UNLISTED:
-                    if listed[place] != rate:
-                        self._list_changed(target, place, ts, rate)
-                    bills += (first + place, ts, (2 * count * rate + _MILLION) // (2 * _MILLION), count)
+        series = target * len(CLASSES)
+        for count, rate, known in zip(_counts(tokens), rates, listed, strict=True):
+            if count and rate != UNLISTED:
+                if known != rate:
+                    self._list_changed(target, series - target * len(CLASSES), ts, rate)
+                bills += four(series, ts, (2 * count * rate + _MILLION) // (2 * _MILLION), count)
+            series += 1
 
     def _list_changed(self, target: int, place: int, ts: int, rate: int) -> None:
         series = target * len(CLASSES) + place
         # A price event shifts the level, so what came before it must be observed first. Rare.
-        if series in self.batch.prices[::4]:
+        if self.batch.holds_prices_of(series):
             self.batch.apply_prices(self.state)
         self.state.prices.price_event(indexes([series]), indexes([ts]), indexes([rate]))
         self.state.list_price[target][place] = rate
@@ -174,7 +186,7 @@ class Folding:
         if not (data.evidence and causes.says_of_target(data.cause, data.status)):
             return
         quota = int(data.cause in _QUOTA)
-        self.batch.outcomes += (target, ts, 1 - quota, quota, 0, 0)
+        self.batch.outcomes += six(target, ts, 1 - quota, quota, 0, 0)
         cooldown = state.target_cooldown[target]
         consequence = causes.consequence(
             data.cause,
@@ -207,7 +219,7 @@ class Folding:
     def _first_token(self, data: FirstTokenSeen, ts: int, partition: int) -> None:
         target = self._target(data.target, partition)
         if data.ttft_ns > 0:
-            self.batch.ttfts += (target, ts, data.ttft_ns, data.input_tokens)
+            self.batch.ttfts += four(target, ts, data.ttft_ns, data.input_tokens)
 
     def _corrected(self, data: SettlementCorrected, ts: int, partition: int) -> None:
         """Observe what was billed, shared out over the classes by their list prices."""
@@ -232,7 +244,7 @@ class Folding:
             if listed[place] != rate:
                 self._list_changed(target, place, ts, rate)
             cost = round_half_up(count * rate * billed, total)
-            self.batch.prices += (target * len(CLASSES) + place, ts, cost, count)
+            self.batch.prices += four(target * len(CLASSES) + place, ts, cost, count)
 
     def _shut(self, pool: int, ts: int, until_ns: int) -> None:
         """No quota is left: until then nothing can be used, which says nothing of what would have been."""
@@ -248,7 +260,7 @@ class Folding:
         state, series = self.state, self.state.pool_windows[pool]
         since_ns, until_ns = state.pool_shut[pool] or (ts, ts)
         if series and ts - since_ns >= min(state.window[w].duration_ns for w in series) // BINS_PER_WINDOW:
-            if not set(series).isdisjoint(self.batch.uses[::6]):
+            if self.batch.holds_uses_of(series):
                 self.batch.apply_uses(state)
             state.use.censor(indexes(series), indexes([min(ts, until_ns)] * len(series)))
             since_ns = ts
@@ -264,13 +276,16 @@ class Folding:
             self._skip_shut(pool, ts, reopened=True)
         alternative = data.alternative_nanousd or 0
         longer_units = 0
+        known = self.state.windows
         for use in sorted(data.windows, key=_duration_ns, reverse=True):
             duration_ns = use.duration_ns
             if duration_ns <= 0:
                 break
-            series, units = self._window(pool, use), use.units
+            series, units = known.get((pool, use.window)), use.units
+            if series is None:
+                series = self._window(pool, use)
             self.pools.add(pool)
-            self.batch.demands += (series, ts, units, alternative, longer_units, duration_ns)
+            self.batch.demands += six(series, ts, units, alternative, longer_units, duration_ns)
             longer_units = units
 
     def _quota_told(self, data: QuotaObserved, ts: int, partition: int) -> None:

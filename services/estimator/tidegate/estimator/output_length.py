@@ -31,10 +31,10 @@ def observe(held: Held, route: str, tokens: int) -> None:
         held[route] = [1.0, log_tokens, 0.0]
         return
     weight, mean, squares = numbers
-    weight = _FORGET * weight + 1.0
+    numbers[0] = weight = _FORGET * weight + 1.0
     error = log_tokens - mean
-    mean += error / weight
-    numbers[0], numbers[1], numbers[2] = weight, mean, _FORGET * squares + error * (log_tokens - mean)
+    numbers[1] = mean = mean + error / weight
+    numbers[2] = _FORGET * squares + error * (log_tokens - mean)
 
 
 def expected(numbers: list[float], level: float, scale: float) -> Length:
