@@ -17,7 +17,18 @@ import pytest
 from anthropic import AsyncAnthropic
 
 from support.dialect_rig import CHATS, billed
-from support.report_rig import PAIRS, ask, bodies, cached, lines, report_rig, thinking, with_bills
+from support.report_rig import (
+    PAIRS,
+    ask,
+    bodies,
+    cached,
+    lines,
+    priced,
+    report_rig,
+    report_settings,
+    thinking,
+    with_bills,
+)
 from support.report_traces import PATHS, input_of, leave, produced, seals, unmarked
 from support.rig import KEY, PATIENCE_S, PRICES, Rig, provider, running_rig
 from tidegate.simulator.faults import parse
@@ -205,13 +216,18 @@ async def test_leaving_at_every_piece_of_an_answer_is_always_settled(tmp_path: P
 
 
 @pytest.mark.parametrize("upstream", CHATS)
+@pytest.mark.parametrize("made", ["nothing", "all"])
 async def test_whoever_leaves_a_whole_answer_owes_no_less_than_is_billed_and_exactly_that_with_the_bill(
-    tmp_path: Path, upstream: str
+    tmp_path: Path, upstream: str, made: str
 ) -> None:
-    async with report_rig(tmp_path, latency={"ttft_ms": 5_000, "tokens_per_s": 0}) as (rig, simulator):
+    """Before the answer was begun, and when all of it was made: the provider bills what it has made."""
+    slow: dict[str, Any] = {"latency": {"ttft_ms": 5_000, "tokens_per_s": 0}}
+    if made == "all":
+        slow = {"faults": [{"kind": "mid_stream_stall", "params": {"seconds": "60"}}]}
+    async with report_rig(tmp_path, **slow) as (rig, simulator):
         asking = asyncio.ensure_future(leave(rig, upstream, upstream, 1, stream=False, words=QUESTION))
         async with asyncio.timeout(PATIENCE_S):
-            while not lines(simulator):
+            while not lines(simulator) or (made == "all" and lines(simulator)[0].status is None):
                 await asyncio.sleep(0.005)
         asking.cancel()
         end = await settled(rig, 1)
@@ -219,8 +235,11 @@ async def test_whoever_leaves_a_whole_answer_owes_no_less_than_is_billed_and_exa
             while lines(simulator)[0].outcome is None:
                 await asyncio.sleep(0.005)
         assert (end.basis, end.outcome) == ("estimated", "cancelled")
+        assert lines(simulator)[0].tokens.output == {"nothing": 0, "all": 400}[made]
         assert end.cost_nanousd >= billed(simulator) > 0
-        assert (await with_bills(rig)).is_balanced
+        found = await with_bills(rig)
+        assert found.is_balanced
+        assert found.after.nanousd == billed(simulator)
 
 
 async def test_a_model_that_no_route_names_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
@@ -236,7 +255,9 @@ async def test_a_model_that_no_route_names_is_refused_before_anything_is_paid(tm
         assert rig.data("AttemptStarted") == []
 
 
-async def test_a_target_without_a_price_is_not_used_as_if_it_were_free(tmp_path: Path) -> None:
+async def test_a_target_without_a_price_is_not_used_as_if_it_were_free_until_it_has_one(
+    tmp_path: Path,
+) -> None:
     async with report_rig(tmp_path, prices={}) as (rig, simulator):
         for upstream in CHATS:
             with pytest.raises(
@@ -245,6 +266,20 @@ async def test_a_target_without_a_price_is_not_used_as_if_it_were_free(tmp_path:
                 await ask(rig, upstream, upstream, QUESTION)
         assert lines(simulator) == []
         assert rig.data("AttemptStarted") == []
+        told = await rig.wait_event("RequestRefused", len(CHATS))
+        assert {(refused.code, refused.status) for refused in told} == {("nothing_admitted", 503)}
+        verdicts = [each for decision in rig.data("DecisionMade") for each in decision.candidates]
+        assert [each.reason for each in verdicts] == ["price_unknown"] * len(CHATS)
+        assert rig.role.worker.tally.refused == len(CHATS), "it shows in the metrics"
+        before = rig.serving_digest()
+        await rig.publish(report_settings(simulator, priced()).routing())
+        async with asyncio.timeout(PATIENCE_S):
+            while rig.serving_digest() == before:
+                await asyncio.sleep(0.005)
+        for upstream in CHATS:
+            await ask(rig, upstream, upstream, QUESTION)
+        await rig.wait_event("UsageSettled", len(CHATS))
+        assert rig.ledger() == billed(simulator) > 0
 
 
 async def test_a_dated_name_in_the_answer_changes_no_price(tmp_path: Path) -> None:
@@ -457,7 +492,7 @@ REPORTS: dict[int, Report] = {
         "no price is not a price of nothing",
         (
             test_a_model_that_no_route_names_is_refused_before_anything_is_paid,
-            test_a_target_without_a_price_is_not_used_as_if_it_were_free,
+            test_a_target_without_a_price_is_not_used_as_if_it_were_free_until_it_has_one,
             test_a_dated_name_in_the_answer_changes_no_price,
         ),
     ),

@@ -21,6 +21,7 @@ from support.fake_provider import route, settings_with
 from support.rig import KEY, PRICES, Rig, provider, running_rig
 from tidegate.analytics.ledger import Ledger
 from tidegate.analytics.reconcile import Reconciliation, plan
+from tidegate.events.config import Settings
 from tidegate.runtime.billing import Bills
 from tidegate.simulator.invoice import Line
 from tidegate.simulator.loading import load
@@ -96,19 +97,25 @@ async def report_rig(
         load({"providers": [provider("one", models=[offered], keep_requests=100, **changes)]}), clock
     )
     try:
-        config = "".join(
-            f'[[targets]]\nid = "only-{dialect}"\ndialect = "{dialect}"\nbase_url = "{simulator.base_url("one")}"\n'
-            f'model = "m"\nsecret = "env:SIM_KEY"\nallow_private = true\nforward_headers = {STEERING}\n'
-            + QUIRKS[dialect]
-            + priced(prices)
-            + more_prices
-            + route(f"to-{dialect}", f"only-{dialect}")
-            for dialect in CHATS
-        )
-        async with running_rig(folder, settings=settings_with(config), clock=clock) as rig:
+        settings = report_settings(simulator, priced(prices) + more_prices)
+        async with running_rig(folder, settings=settings, clock=clock) as rig:
             yield rig, simulator
     finally:
         await simulator.stop()
+
+
+def report_settings(simulator: RunningSimulator, prices: str) -> Settings:
+    """A target and a route for each dialect; `prices` is the TOML of each target's."""
+    return settings_with(
+        "".join(
+            f'[[targets]]\nid = "only-{dialect}"\ndialect = "{dialect}"\nbase_url = "{simulator.base_url("one")}"\n'
+            f'model = "m"\nsecret = "env:SIM_KEY"\nallow_private = true\nforward_headers = {STEERING}\n'
+            + QUIRKS[dialect]
+            + prices
+            + route(f"to-{dialect}", f"only-{dialect}")
+            for dialect in CHATS
+        )
+    )
 
 
 def lines(simulator: RunningSimulator) -> list[Line]:

@@ -174,6 +174,7 @@ REFUSED: list[tuple[Wire, Wire, dict[str, Any], str]] = [
     (C, M, {"audio": {"voice": "a"}}, "audio"),
     (C, M, {"modalities": ["text", "audio"]}, "modalities"),
     (C, M, {"web_search_options": {"search_context_size": "low"}}, "web_search_options"),
+    (C, R, {"web_search_options": {}}, "web_search_options"),
     (C, M, {"moderation": {"model": "x"}}, "moderation"),
     (C, M, {"logit_bias": {"50256": -100}}, "logit_bias"),
     (C, M, {"response_format": {"type": "json_object"}}, "response_format"),

@@ -11,7 +11,6 @@ _REFUSED = {
     "functions": "is outdated: use tools",
     "function_call": "is outdated: use tool_choice",
     "audio": "cannot be translated: the upstream speaks another dialect",
-    "web_search_options": "cannot be translated: the upstream speaks another dialect",
     "moderation": "cannot be translated: the upstream speaks another dialect",
     "logit_bias": "names tokens of one vendor; the upstream is another's",
 }
@@ -28,6 +27,8 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
     """Raises RequestRefused."""
     top = Fields(body, "")
     openai_options.refuse(top, _REFUSED)
+    if top.raw("web_search_options") is not None:  # an empty object asks for a search, too
+        raise top.wrong("web_search_options", "cannot be translated: the upstream speaks another dialect")
     if (top.integer("n") or 1) != 1:
         raise top.wrong("n", "more than one answer cannot be asked from an upstream of another dialect")
     if any(kind != "text" for kind in top.list("modalities")):
