@@ -113,6 +113,21 @@ async def test_a_reader_can_seek_back_and_forth(log: EventLog) -> None:
     await reader.close()
 
 
+async def test_a_seek_forgets_what_was_read_ahead_of_that_partition_only(log: EventLog) -> None:
+    await log.append([*outgoing(A, range(5)), *outgoing(B, range(5))])
+    reader = log.reader({A: 0, B: 0})
+    first = list(await reader.poll(max_records=2, timeout_s=WAIT_S))
+    assert sum(reader.positions().values()) == 2
+
+    reader.seek(A, 3)
+    rest = [*first, *await drain(log, reader)]
+
+    taken_of_a = [r for r in first if r.partition == A.partition]
+    assert numbers([r for r in rest if r.partition == A.partition]) == [*numbers(taken_of_a), 3, 4]
+    assert numbers([r for r in rest if r.partition == B.partition]) == list(range(5))
+    await reader.close()
+
+
 async def test_a_partition_never_written_reads_as_empty(log: EventLog) -> None:
     assert await log.begin(A) == 0
     assert await log.end(A) == 0

@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPlace
@@ -26,6 +27,29 @@ def record_of(message: ConsumerRecord[bytes, bytes], where: TopicPartition) -> R
     stands = read_origin(message.headers) if message.headers else None
     offset, append_ms = (message.offset, message.timestamp) if stands is None else stands
     return Record(where[0], where[1], offset, message.key or b"", message.value, append_ms * 1_000_000)
+
+
+def hand_out_records(consumer: AIOKafkaConsumer, places: Mapping[KafkaPlace, TopicPartition]) -> None:
+    """Let a started consumer make a `Record` of each message at once.
+
+    Its own object of eleven fields for each, read once and thrown away, is a third of what reading costs.
+    """
+    # aiokafka is pinned to the version whose insides these are; there is no public way.
+    fetcher: Any = consumer._fetcher  # pyright: ignore[reportPrivateUsage]
+    fetch = fetcher._proc_fetch_request
+
+    def made(place: KafkaPlace, message: ConsumerRecord[bytes, bytes]) -> Record:
+        return record_of(message, places[place])
+
+    async def fetch_and_prepare(*request: Any) -> bool:
+        found: bool = await fetch(*request)
+        for result in fetcher._records.values():
+            unread: Any = getattr(result, "_partition_records", None)  # none of an error
+            if unread is not None:
+                unread._consumer_record = made
+        return found
+
+    fetcher._proc_fetch_request = fetch_and_prepare
 
 
 def consumer_of(
