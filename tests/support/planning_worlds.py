@@ -138,4 +138,5 @@ def _local(r: Random) -> LocalView:
         session_prompt_tokens=r.choice([None, 0, r.randint(0, 9_000)]),
         session_cached_tokens=r.choice([None, 0, r.randint(0, 9_000)]),
         session_at_ns=r.choice([None, NOW_NS - r.randint(0, 600) * S]),
+        tried_at_ns=r.choice([None, None, NOW_NS - r.randint(0, 3) * S]),
     )

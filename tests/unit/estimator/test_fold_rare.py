@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from support.signals import START_NS
-from tidegate.estimator.fold import Signal, fold
-from tidegate.estimator.state import State
+from tidegate.estimator.fold import Folding, Signal, fold
+from tidegate.estimator.state import Row, State
+from tidegate.events.cooldown import Cooldown
 from tidegate.events.decision import WindowUse
 from tidegate.events.envelope import Envelope
 from tidegate.events.money import ListPrice, Tokens
@@ -207,12 +208,46 @@ def test_a_longer_closing_holds_and_a_shorter_one_does_not_cut_it() -> None:
 
 
 def test_a_success_reopens_a_target_that_failed() -> None:
-    closed = of(*(signal(failed(), n) for n in range(4)))
+    closed = of(*(signal(failed(), n) for n in range(5)))
     index = closed.targets[TargetId("t")]
     assert closed.target_cooldown[index].until_ns is not None
-    opened = of(*(signal(failed(), n) for n in range(4)), signal(settled(), 5.0))
-    assert opened.target_cooldown[index].until_ns is None
-    assert opened.target_cooldown[index].strikes == 0
+    opened = of(*(signal(failed(), n) for n in range(5)), signal(settled(duration_ns=S), 5.0))
+    assert opened.target_cooldown[index] == Cooldown()
+
+
+@pytest.mark.parametrize("cause", ["transport", "auth"])
+@pytest.mark.parametrize(("duration_s", "opens"), [(1, True), (2, False), (60, False), (None, None)])
+def test_only_a_success_that_began_after_a_closing_opens_it(
+    cause: str, duration_s: int | None, opens: bool | None
+) -> None:
+    duration_ns = None if duration_s is None else duration_s * S
+    state = of(
+        *(signal(failed(cause=cause), n) for n in range(5)),
+        signal(settled(duration_ns=duration_ns), 5.0 if cause == "transport" else 1.0),
+    )
+    if opens is None:  # when it began is not known: no more than a guess is undone
+        opens = cause == "transport"
+    assert (state.target_cooldown[0] == Cooldown()) is opens
+
+
+def test_failures_of_one_moment_are_one_strike_and_close_nothing() -> None:
+    blip = of(*(signal(failed(cause="unavailable", status=503), n / 40) for n in range(40)))
+    assert (blip.target_cooldown[0].strikes, blip.target_cooldown[0].until_ns) == (1, None)
+    fold_ = Folding(blip)
+    fold_.finish()
+    assert not fold_.urgent
+
+
+def test_the_cooldown_survives_a_restart_bit_by_bit() -> None:
+    signals = [signal(failed(), n) for n in (*range(5), 40, 41, 120)]
+    restored = State()
+    fold(restored, signals[:6])
+    row = msgspec.json.decode(msgspec.json.encode(restored.target_row(TargetId("t"))), type=Row)
+    again = State()
+    again.load(row, 3)
+    fold(again, signals[6:])
+    assert target_row(again) == target_row(of(*signals))
+    assert again.target_cooldown[0].closings == 3
 
 
 @pytest.mark.parametrize("cut", [False, True])

@@ -179,11 +179,11 @@ def failed(**fields: Any) -> AttemptFailed:
 @pytest.mark.parametrize("skew_ns", [0, 2 * HOUR_NS])
 def test_a_wrong_clock_closes_nothing_for_longer_than_it_meant(skew_ns: int) -> None:
     folded = Folded()
-    for _ in range(2):
-        folded.take(failed(cause="unavailable", status=503), append_ns=NOW_NS, skew_ns=skew_ns)
-    until_ns = folded.target(NOW_NS + S).circuit_until_ns
+    for n in range(5):
+        folded.take(failed(cause="unavailable", status=503), append_ns=NOW_NS + n * S, skew_ns=skew_ns)
+    until_ns = folded.target(NOW_NS + 5 * S).circuit_until_ns
     assert until_ns is not None
-    assert 0 <= until_ns - NOW_NS - 300 * S <= AHEAD_NS
+    assert 0 <= until_ns - NOW_NS - 34 * S <= AHEAD_NS
     reset_at_ns = NOW_NS + skew_ns + 600 * S  # ten minutes, by its own clock
     exhausted = failed(cause="quota_exhausted", status=429, reset_at_ns=reset_at_ns)
     folded.take(exhausted, append_ns=NOW_NS, skew_ns=skew_ns)

@@ -22,11 +22,15 @@ TABLE: dict[tuple[Cause | None, int], Consequence] = {
     ("quota_exhausted", 0): Consequence("failover", "pool_cooldown", NOW_NS + 3_600 * S),
     ("quota_exhausted", 1): Consequence("failover", "pool_cooldown", NOW_NS + 3_600 * S),
     ("rate_limited", 0): Consequence("retry_same", retry_at_ns=NOW_NS + 60 * S),
-    ("rate_limited", 1): Consequence("failover", "target_cooldown", NOW_NS + 120 * S),
+    ("rate_limited", 1): Consequence("failover", "target_cooldown", NOW_NS + 30 * S),
     ("unavailable", 0): Consequence("retry_same", retry_at_ns=NOW_NS + 30 * S),
-    ("unavailable", 1): Consequence("failover", "target_cooldown", NOW_NS + 300 * S),
+    ("unavailable", 1): Consequence("failover"),
+    ("unavailable", 3): Consequence("failover"),
+    ("unavailable", 4): Consequence("failover", "target_cooldown", NOW_NS + 30 * S),
     ("transport", 0): Consequence("retry_same", retry_at_ns=NOW_NS + 30 * S),
-    ("transport", 1): Consequence("failover", "target_cooldown", NOW_NS + 300 * S),
+    ("transport", 1): Consequence("failover"),
+    ("transport", 3): Consequence("failover"),
+    ("transport", 4): Consequence("failover", "target_cooldown", NOW_NS + 30 * S),
     ("auth", 0): Consequence("failover", "target_disable"),
     ("auth", 1): Consequence("failover", "target_disable"),
     ("invalid_request", 0): Consequence("failover"),
@@ -86,13 +90,24 @@ def test_a_repeated_throttle_closes_the_target_as_long_as_the_provider_says() ->
 
 def test_a_doubtful_exhaustion_never_closes_a_pool_for_all() -> None:
     outcome = consequence("quota_exhausted", now_ns=NOW_NS, confidence="low", reset_at_ns=NOW_NS + 9_000 * S)
-    assert outcome == Consequence("failover", "target_cooldown", NOW_NS + 300 * S)
+    assert outcome == Consequence("failover", "target_cooldown", NOW_NS + 30 * S)
 
 
 @pytest.mark.parametrize("confidence", ["medium", "low"])
 def test_a_credential_is_given_up_for_good_only_on_high_confidence(confidence: Confidence) -> None:
     outcome = consequence("auth", now_ns=NOW_NS, confidence=confidence)
-    assert outcome == Consequence("failover", "target_cooldown", NOW_NS + 300 * S)
+    assert outcome == Consequence("failover", "target_cooldown", NOW_NS + 30 * S)
+
+
+@pytest.mark.parametrize(
+    ("cause", "lasting_s"),
+    [("transport", [30, 60, 120, 240, 300, 300]), ("rate_limited", [30, 60, 120, 120, 120, 120])],
+)
+def test_each_closing_in_a_row_is_twice_as_long_up_to_a_longest(cause: Cause, lasting_s: list[int]) -> None:
+    closings = [consequence(cause, now_ns=NOW_NS, repeats=9, closings=n).until_ns for n in range(6)]
+    assert closings == [NOW_NS + s * S for s in lasting_s]
+    last = consequence(cause, now_ns=NOW_NS, repeats=9, closings=10**6).until_ns
+    assert last == closings[-1]
 
 
 @pytest.mark.parametrize("status", [None, 200, 400, 422, 429, 503])

@@ -29,6 +29,7 @@ from tidegate.events.decision import Ask, LocalView, Reason, WindowUse
 from tidegate.events.snapshots import Belief, RateSnapshot
 from tidegate.events.types import WindowId
 from tidegate.planner.admission import FOREVER_NS, PROBING_NS, asked_of, first_refusal, is_clear
+from tidegate.planner.panic import TRICKLE_NS
 from tidegate.planner.view import ConfigRefused, RouteUnknown
 
 PRICES = priced(1, 4)
@@ -78,8 +79,8 @@ CASES: dict[str, tuple[Routing, tuple[RateSnapshot, ...], Ask, LocalView, tuple[
     ),
     "circuit refusing": (
         routing([one()]),
-        (of_target("a", circuit="refusing", circuit_until_ns=NOW_NS + 1, circuit_cause="unavailable"),),
-        ask(), LocalView(), ("circuit_refusing", "unavailable", NOW_NS + 1),
+        (of_target("a", circuit="refusing", circuit_until_ns=NOW_NS + 1, circuit_cause="rate_limited"),),
+        ask(), LocalView(), ("circuit_refusing", "rate_limited", NOW_NS + 1),
     ),
     "circuit refusing for ever, enabled by an operator, one being tried": (
         routing([one()]), (of_target("a", circuit="refusing", circuit_cause="auth"),),
@@ -100,7 +101,7 @@ CASES: dict[str, tuple[Routing, tuple[RateSnapshot, ...], Ask, LocalView, tuple[
     ),
     "probing with one in flight": (
         routing([one()]), (of_target("a", circuit="probing"),), ask(), LocalView(in_flight=1),
-        ("circuit_refusing", "being tried again, 1 in flight", None),
+        ("circuit_refusing", "being tried again, 1 in flight", NOW_NS + TRICKLE_NS),
     ),
     "refusal just ran out with one in flight": (
         routing([one()]), (of_target("a", circuit="refusing", circuit_until_ns=NOW_NS),), ask(),

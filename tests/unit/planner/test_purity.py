@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import tidegate.events.causes
+import tidegate.events.cooldown
 import tidegate.events.quota
 import tidegate.planner.decide
 
@@ -24,6 +25,7 @@ PURE = [
             "held",
             "order",
             "overlay",
+            "panic",
             "places",
             "price",
             "replay",
@@ -35,6 +37,7 @@ PURE = [
     ),
     Path(tidegate.events.quota.__file__),
     Path(tidegate.events.causes.__file__),
+    Path(tidegate.events.cooldown.__file__),
 ]
 FORBIDDEN = {
     "time",

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from tidegate.estimator import cache, model_time, output_length
 from tidegate.estimator.batch import Batch, four, six
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
-from tidegate.estimator.state import CLASSES, UNLISTED, Cooldown, State, indexes
+from tidegate.estimator.state import CLASSES, UNLISTED, State, indexes
 from tidegate.estimator.told import Report
 from tidegate.events import causes
+from tidegate.events.cooldown import Cooldown, is_proof, strike
 from tidegate.events.decision import WindowUse
 from tidegate.events.envelope import Envelope
 from tidegate.events.money import ListPrice, Tokens, round_half_up
@@ -88,7 +89,7 @@ class Folding:
         if data.outcome == "completed":
             cooldown = state.target_cooldown[target]
             if cooldown.strikes or cooldown.until_ns is not None:
-                self._reopen(cooldown)
+                self._succeeded(target, data, ts)
             output = tokens.output or 0
             took_ns = 0
             if output >= _MIN_SPEED_TOKENS:
@@ -188,33 +189,23 @@ class Folding:
         quota = int(data.cause in _QUOTA)
         self.batch.outcomes += six(target, ts, 1 - quota, quota, 0, 0)
         cooldown = state.target_cooldown[target]
-        consequence = causes.consequence(
-            data.cause,
-            now_ns=ts,
-            repeats=cooldown.strikes,
-            retry_after_ms=data.retry_after_ms,
-            reset_at_ns=data.reset_at_ns,
-            confidence=data.confidence,
-        )
-        cooldown.strikes += 1
-        if consequence.scope == "target":
-            self._close(cooldown, data.cause, consequence.until_ns)
-        elif consequence.scope == "pool":
+        until_ns = cooldown.until_ns
+        consequence = strike(cooldown, data, ts)
+        self.urgent = self.urgent or cooldown.until_ns != until_ns
+        if consequence.scope == "pool":
             pool = state.pool(data.pool, partition)
             self.pools.add(pool)
-            self._close(state.pool_cooldown[pool], data.cause, consequence.until_ns)
+            changed = state.pool_cooldown[pool].close(data.cause, consequence.until_ns, ts)
+            self.urgent = self.urgent or changed
             if data.cause == "quota_exhausted" and consequence.until_ns is not None:
                 self._shut(pool, ts, consequence.until_ns)
 
-    def _close(self, cooldown: Cooldown, cause: Cause, until_ns: int | None) -> None:
-        until = -1 if until_ns is None else until_ns
-        if until == -1 or cooldown.until_ns is None or -1 < cooldown.until_ns < until:
-            cooldown.until_ns, cooldown.cause = until, cause
-            self.urgent = True
-
-    def _reopen(self, cooldown: Cooldown) -> None:
-        self.urgent = self.urgent or cooldown.until_ns is not None
-        cooldown.strikes, cooldown.until_ns, cooldown.cause = 0, None, None
+    def _succeeded(self, target: int, data: UsageSettled, ts: int) -> None:
+        """A request was answered by a target of which failures are held."""
+        cooldown = self.state.target_cooldown[target]
+        if is_proof(cooldown, None if data.duration_ns is None else ts - data.duration_ns):
+            self.urgent = self.urgent or cooldown.until_ns is not None
+            self.state.target_cooldown[target] = Cooldown()
 
     def _first_token(self, data: FirstTokenSeen, ts: int, partition: int) -> None:
         target = self._target(data.target, partition)

@@ -8,9 +8,10 @@ import numpy as np
 from tidegate.estimator import cache, output_length
 from tidegate.estimator.columns import IntArray
 from tidegate.estimator.rate_filter import LEVEL, SCALE, RateBelief, prompt_feature
-from tidegate.estimator.state import CLASSES, RATES, Cooldown, State, indexes
+from tidegate.estimator.state import CLASSES, RATES, State, indexes
 from tidegate.estimator.window_beliefs import window_beliefs
 from tidegate.events.config import Routing
+from tidegate.events.cooldown import Cooldown
 from tidegate.events.snapshots import Belief, CacheAt, Circuit, LatencyAt, PoolBelief, TargetBelief
 from tidegate.events.types import Cause, PoolId, TargetId
 

@@ -17,25 +17,19 @@ from tidegate.estimator.rate_filter import RateFilter
 from tidegate.estimator.shadow_price import ValueSketch
 from tidegate.estimator.told import Told, ToldRow
 from tidegate.estimator.windows import WindowLedger
+from tidegate.events.cooldown import Cooldown
 from tidegate.events.snapshots import pool_subject, target_subject
-from tidegate.events.types import Cause, PoolId, TargetId, WindowId
+from tidegate.events.types import PoolId, TargetId, WindowId
 
-FOLD_VERSION = 3
+FOLD_VERSION = 4
 """2: time in which a pool had no quota left is missing from the consumption of its windows, not idle.
-3: providers tell of windows: the capacity of those of which they tell shares, and the use of others."""
+3: providers tell of windows: the capacity of those of which they tell shares, and the use of others.
+4: failures of one moment are one strike, five close a target, and what began before a closing does not open it."""
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 """Token classes, in the order of a target's five price series."""
 RATES = ("ttft", "speed", "length")
 """Rates of a target, in the order of its three series: ms to the first token, output tokens/s, output tokens."""
 UNLISTED = -1
-
-
-class Cooldown(msgspec.Struct, array_like=True):
-    """A closed target or pool: failures in a row, until when (None: open), why; -1 = until an operator acts."""
-
-    strikes: int = 0
-    until_ns: int | None = None
-    cause: Cause | None = None
 
 
 class WindowRow(msgspec.Struct, omit_defaults=True):
@@ -81,6 +75,9 @@ def upcast_row(row: Row) -> Row:
         row.fold = 2
     if row.fold == 2:
         row.fold = 3  # No provider has told of a window yet: reports carried none.
+    if row.fold == 3:
+        # Strikes counted request by request say nothing in this version: it forgets them at the next failure.
+        row.fold = 4
     if row.fold != FOLD_VERSION:
         raise StateVersionUnknown(
             f"state of {row.subject} has fold version {row.fold}, this build folds version {FOLD_VERSION}:"

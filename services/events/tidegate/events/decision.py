@@ -77,6 +77,8 @@ class LocalView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     session_cached_tokens: int | None = None
     """How much of it the provider said it read from or wrote to its cache."""
     session_at_ns: int | None = None
+    tried_at_ns: int | None = None
+    """Since the target fails here, and only a guess says for how long: when it was last tried."""
 
 
 NOTHING_LOCAL = LocalView()

@@ -7,10 +7,14 @@ from tidegate.events.types import DecisionId, PoolId, TargetId
 from tidegate.planner.admission import Refusal, asked_of
 from tidegate.planner.appraise import Admitted, Refused, appraise_all, totals_of, verdicts_of
 from tidegate.planner.order import in_order
+from tidegate.planner.panic import let_through
 from tidegate.planner.view import RouteFacts, View
 
-DECIDE_VERSION = 2
-"""Raised with every change that can change a decision: replay counts other versions apart."""
+DECIDE_VERSION = 3
+"""Raised with every change that can change a decision: replay counts other versions apart.
+
+3: where nothing is admitted, a target closed by its failures alone is tried again.
+"""
 
 Locals = Callable[[TargetId, PoolId], LocalView]
 """What this gateway alone knows of a candidate."""
@@ -43,7 +47,10 @@ def decide_on(
     No strategy of this version draws random numbers: `seed` is recorded for those that will.
     """
     route = facts.route
-    admitted, refused = appraise_all(facts, asked_of(ask, route), views, now_ns)
+    asked = asked_of(ask, route)
+    admitted, refused = appraise_all(facts, asked, views, now_ns)
+    if not admitted:
+        admitted, refused = let_through(refused, asked, now_ns)
     if facts.mixed_grades and not route.allow_downgrade:
         admitted = _best_grade(admitted, refused)
     ranked = in_order(route.strategy, totals_of(admitted))

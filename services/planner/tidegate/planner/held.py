@@ -14,10 +14,11 @@ Period = tuple[WindowId, int]
 
 
 class Closed(NamedTuple):
-    """A refusal of our own: until when, and the event to be covered."""
+    """A refusal of our own: until when, the event to be covered, and whether its end is but a guess."""
 
     until_ns: int
     seq: int
+    is_guess: bool
 
 
 class _Held:
@@ -28,11 +29,12 @@ class _Held:
     def __init__(self) -> None:
         self.closed: Closed | None = None
 
-    def close(self, until_ns: int, seq: int) -> None:
+    def close(self, until_ns: int, seq: int, *, is_guess: bool = False) -> None:
         known = self.closed
         if known is not None:
             until_ns, seq = max(known.until_ns, until_ns), max(known.seq, seq)
-        self.closed = Closed(until_ns, seq)
+            is_guess = is_guess and known.is_guess
+        self.closed = Closed(until_ns, seq, is_guess)
 
     def cover(self, seq: int) -> None:
         if self.closed is not None and self.closed.seq <= seq:
@@ -43,18 +45,24 @@ class _Held:
 
 
 class HeldTarget(_Held):
-    """A target with attempts in flight or a refusal."""
+    """A target with attempts in flight, a refusal, or failures since its last success."""
 
-    __slots__ = ("in_flight", "pool")
+    __slots__ = ("in_flight", "pool", "tried_ns")
 
     def __init__(self, pool: PoolId) -> None:
         super().__init__()
         self.pool = pool
         self.in_flight = 0
+        self.tried_ns: int | None = None
+        """When it was last tried since it fails."""
 
     @property
     def is_idle(self) -> bool:
-        return not self.in_flight and self.closed is None
+        return not self.in_flight and self.closed is None and self.tried_ns is None
+
+    @property
+    def tried_on_a_guess_ns(self) -> int | None:
+        return self.tried_ns if self.closed is None or self.closed.is_guess else None
 
 
 class HeldPool(_Held):

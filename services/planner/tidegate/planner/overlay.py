@@ -71,19 +71,28 @@ class Overlay:
         """The attempt never began: nothing is held for it, and no event will cover it."""
         self.settled(attempt, (), 0)
 
-    def failed(self, target: TargetId, pool: PoolId, consequence: Consequence, seq: int) -> None:
-        """A failure reported by event `seq` closes its target or pool here until its cooldown ends."""
+    def failed(
+        self, target: TargetId, pool: PoolId, consequence: Consequence, seq: int, *, is_guess: bool = False
+    ) -> None:
+        """A failure reported by event `seq` closes its target or pool here until its cooldown ends.
+
+        `is_guess`: nobody said when that is.
+        """
         until_ns = FOREVER_NS if consequence.until_ns is None else consequence.until_ns
         if consequence.scope == "target":
-            self._target(target, pool).close(until_ns, seq)
+            self._target(target, pool).close(until_ns, seq, is_guess=is_guess)
         elif consequence.scope == "pool":
             self._pool(pool).close(until_ns, seq)
 
+    def tried(self, target: TargetId, pool: PoolId, at_ns: int) -> None:
+        """A target that has failed here since its last success was tried, or failed again."""
+        self._target(target, pool).tried_ns = at_ns
+
     def reopened(self, target: TargetId) -> None:
-        """An operator enabled the target: what this worker held against it is void."""
+        """An operator enabled the target, or it has served: what this worker held against it is void."""
         held = self._targets.get(target)
         if held is not None:
-            held.closed = None
+            held.closed = held.tried_ns = None
             self._forget_idle(target, held.pool)
 
     def remember(self, session: str, target: TargetId, tokens: Tokens, at_ns: int) -> None:
@@ -162,9 +171,9 @@ def _local_view(
     disabled: bool | None,
     now_ns: int,
 ) -> LocalView:
-    in_flight, refusing_until_ns = 0, None
+    in_flight, refusing_until_ns, tried_at_ns = 0, None, None
     if held is not None:
-        in_flight = held.in_flight
+        in_flight, tried_at_ns = held.in_flight, held.tried_on_a_guess_ns
         if held.closed is not None:
             refusing_until_ns = held.closed_until_ns(now_ns)
     uses: tuple[WindowUse, ...] = ()
@@ -174,7 +183,7 @@ def _local_view(
         if of_pool.closed is not None:
             pool_until_ns = of_pool.closed_until_ns(now_ns)
     if memory is None:
-        return LocalView(disabled, in_flight, uses, refusing_until_ns, pool_until_ns)
+        return LocalView(disabled, in_flight, uses, refusing_until_ns, pool_until_ns, tried_at_ns=tried_at_ns)
     return LocalView(
         disabled,
         in_flight,
@@ -184,6 +193,7 @@ def _local_view(
         memory.prompt_tokens,
         memory.cached_tokens,
         memory.at_ns,
+        tried_at_ns,
     )
 
 

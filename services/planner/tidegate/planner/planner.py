@@ -9,14 +9,15 @@ from tidegate.events.decision import Ask, DecisionMade
 from tidegate.events.ids import IdSource
 from tidegate.events.signals import DemandSeen
 from tidegate.events.types import DecisionId, TargetId
-from tidegate.planner.admission import Refusal, asked_of
-from tidegate.planner.appraise import appraise
+from tidegate.planner.admission import Asked, Refusal, asked_of
+from tidegate.planner.appraise import appraise, appraise_all
 from tidegate.planner.decide import decide_on
 from tidegate.planner.demand import demand_of
 from tidegate.planner.overlay import Overlay
+from tidegate.planner.panic import let_through
 from tidegate.planner.places import places_of
 from tidegate.planner.rng import SplitMix64
-from tidegate.planner.view import View
+from tidegate.planner.view import RouteFacts, View
 
 
 class Views(Protocol):
@@ -73,7 +74,18 @@ class Planner:
         (local,) = self._overlay.locals_of(
             places_of([(facts.target, facts.pool)]), ask.session, now_ns, view.switches
         )
-        return not isinstance(appraise(facts, asked_of(ask, route.route), local, now_ns), Refusal)
+        asked = asked_of(ask, route.route)
+        found = appraise(facts, asked, local, now_ns)
+        if not isinstance(found, Refusal):
+            return True
+        return found.reason == "circuit_refusing" and self._is_let_through(route, asked, target, now_ns)
+
+    def _is_let_through(self, route: RouteFacts, asked: Asked, target: TargetId, now_ns: int) -> bool:
+        views = self._overlay.locals_of(route.places, asked.ask.session, now_ns, self._views.view.switches)
+        admitted, refused = appraise_all(route, asked, views, now_ns)
+        if not admitted:
+            admitted, _ = let_through(refused, asked, now_ns)
+        return any(row[1].target == target for row in admitted)
 
     def demand(self, decision: DecisionMade) -> tuple[DemandSeen, ...]:
         """What the decision tells the windows' shadow prices; nothing once its route is gone."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tidegate.events import causes
 from tidegate.events.clock import Clock
+from tidegate.events.cooldown import Cooldown, is_proof, strike
 from tidegate.events.decision import Ask, DecisionMade
 from tidegate.events.signals import AttemptFailed, AttemptStarted, DemandSeen, UsageSettled
 from tidegate.events.types import TargetId
@@ -12,13 +13,13 @@ from tidegate.planner.planner import Planner
 
 
 class GatewayPlanner:
-    """One worker's planner. Counts failures in a row per target: a first one closes nothing."""
+    """One worker's planner. Counts failures in a row per target as the estimator does for all workers."""
 
     def __init__(self, planner: Planner, overlay: Overlay, clock: Clock) -> None:
         self._planner = planner
         self._overlay = overlay
         self._clock = clock
-        self._strikes: dict[TargetId, int] = {}
+        self._cooldowns: dict[TargetId, Cooldown] = {}
 
     def plan(self, ask: Ask) -> DecisionMade:
         """The plan for a request."""
@@ -36,6 +37,8 @@ class GatewayPlanner:
         """An attempt takes its place; `seq` is not needed, its settlement's covers it."""
         del seq
         self._overlay.started(event.attempt, event.target, event.pool, event.windows)
+        if event.target in self._cooldowns:
+            self._overlay.tried(event.target, event.pool, self._clock.wall_ns())
 
     def attempt_undone(self, event: AttemptStarted) -> None:
         """An attempt that never began gives its place back."""
@@ -45,22 +48,25 @@ class GatewayPlanner:
         """An attempt ended."""
         self._overlay.settled(event.attempt, event.windows, seq)
         if event.outcome == "completed":
-            self._strikes.pop(event.target, None)
+            cooldown = self._cooldowns.get(event.target)
+            if cooldown is not None and event.evidence:
+                self._succeeded(cooldown, event)
             self._overlay.remember(session, event.target, event.tokens, self._clock.wall_ns())
+
+    def _succeeded(self, cooldown: Cooldown, event: UsageSettled) -> None:
+        took_ns = event.duration_ns
+        if is_proof(cooldown, None if took_ns is None else self._clock.wall_ns() - took_ns):
+            del self._cooldowns[event.target]
+            self._overlay.reopened(event.target)
 
     def attempt_failed(self, event: AttemptFailed, seq: int) -> None:
         """A failure: what the table says of it holds here at once, where it says something of the target."""
-        if not event.evidence:
+        if not (event.evidence and causes.says_of_target(event.cause, event.status)):
             return
-        strikes = self._strikes.get(event.target, 0)
-        if causes.says_of_target(event.cause, event.status):
-            self._strikes[event.target] = strikes + 1
-        consequence = causes.consequence(
-            event.cause,
-            now_ns=self._clock.wall_ns(),
-            repeats=strikes,
-            retry_after_ms=event.retry_after_ms,
-            reset_at_ns=event.reset_at_ns,
-            confidence=event.confidence,
+        now_ns = self._clock.wall_ns()
+        cooldown = self._cooldowns.setdefault(event.target, Cooldown())
+        consequence = strike(cooldown, event, now_ns)
+        self._overlay.failed(
+            event.target, event.pool, consequence, seq, is_guess=event.cause in causes.FAULTS
         )
-        self._overlay.failed(event.target, event.pool, consequence, seq)
+        self._overlay.tried(event.target, event.pool, now_ns)
