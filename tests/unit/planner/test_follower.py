@@ -166,6 +166,22 @@ async def test_a_kill_switch_acts_within_a_second_and_is_reversed_by_its_opposit
 
 
 @in_virtual_time
+async def test_what_was_published_or_switched_last_holds_though_the_clock_was_ahead_before() -> None:
+    world = World(DEARER_A)
+    world.clock.jump_wall_ns(600 * S)
+    await world.publish(CONFIG)
+    await world.switch(TargetDisabled(target=A, actor="op"))
+    world.clock.jump_wall_ns(-600 * S)
+    await world.publish(DEARER_A)
+    await world.switch(TargetEnabled(target=A, actor="op"))
+    async with world.following():
+        assert world.follower.view.digest == DEARER_A.digest()
+        assert world.follower.view.switches == {A: False}
+        await world.publish(CONFIG)
+        await world.until(lambda: world.follower.view.digest == CONFIG.digest())
+
+
+@in_virtual_time
 async def test_enabling_a_target_voids_what_this_worker_held_against_it() -> None:
     world = World()
     async with world.following():

@@ -127,7 +127,7 @@ class Follower:
     async def _load(self) -> Reader:
         control, positions = await self._log.latest(CONTROL.name)
         beliefs, more = await self._log.latest(SNAPSHOTS.name)
-        facts = [fact for record in _by_age(control.values()) if (fact := self._fact(record)) is not None]
+        facts = [fact for record in _in_order(control.values()) if (fact := self._fact(record)) is not None]
         # A file whose config was never published is newer than the log: it stays until it is published.
         known = {fact.digest for fact in facts if isinstance(fact, ConfigPublished)}
         if self._view.digest not in known:
@@ -223,6 +223,6 @@ class Follower:
             self._take([declined])
 
 
-def _by_age(records: Iterable[Record]) -> list[Record]:
-    """Oldest append first: entities of several partitions have no other order."""
-    return sorted(records, key=lambda record: (record.append_ns, record.partition, record.offset))
+def _in_order(records: Iterable[Record]) -> list[Record]:
+    """As the log has them: all configs are in one partition, all switches of a target in one."""
+    return sorted(records, key=lambda record: (record.partition, record.offset))

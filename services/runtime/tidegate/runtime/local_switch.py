@@ -113,7 +113,11 @@ async def throw(machine: Machine, order: Order) -> dict[str, dict[str, Any]]:
 def _record(machine: Machine, order: Order) -> None:
     folder = folder_of(machine)
     folder.mkdir(parents=True, exist_ok=True)
-    aside = folder / f"{machine.ids.next()}.new"
+    newest = max((path.stem for path in folder.glob("*.json")), default="")
+    name = machine.ids.next()
+    if name <= newest:  # the clock was set back: an order is still later than the one before it
+        name = f"{newest}~"
+    aside = folder / f"{name}.new"
     aside.write_bytes(msgspec.json.encode(order))
     aside.replace(aside.with_suffix(".json"))
 

@@ -35,8 +35,11 @@ def config_of(record: Record) -> ConfigPublished | None:
 
 
 def configs_of(records: Iterable[Record]) -> list[ConfigPublished]:
-    """Published configs in the order of their publication."""
-    ordered = sorted(records, key=lambda record: record.append_ns)
+    """Published configs in the order of their publication: of the log, which has them all in one partition.
+
+    A clock says less: one that was ahead for a while would make a config win over those published since.
+    """
+    ordered = sorted(records, key=lambda record: (record.partition, record.offset))
     return [config for record in ordered if (config := config_of(record)) is not None]
 
 
