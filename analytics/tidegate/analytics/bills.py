@@ -18,7 +18,7 @@ class BillLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider's bill. An attempt on one of `targets` that settled from `complete_from_ns` on and before
+    """A provider's bill. An attempt on one of `targets` that began from `complete_from_ns` on, settled before
     `complete_until_ns` and has no line was not billed, unless the provider itself has said what it was; None:
     the bill may still lack lines, so their absence says nothing."""
 

@@ -27,6 +27,8 @@ class Entry(msgspec.Struct, kw_only=True):
     request: str | None
     session: str | None
     settled_ns: int
+    started_ns: int | None = None
+    """When it was dialed; None: nothing tells."""
     basis: Basis
     outcome: str
     tokens: Tokens
@@ -67,12 +69,13 @@ class Ledger:
         self.entries: dict[AttemptId, Entry] = {}
         self.open: dict[AttemptId, TargetId] = {}
         """Attempts that were started and have no settlement yet."""
+        self._started_ns: dict[AttemptId, int] = {}
+        """Their beginnings."""
 
     def fold(self, envelope: Envelope, data: object) -> None:
         """Take one event; types without money are ignored."""
         if isinstance(data, AttemptStarted):
-            if data.attempt not in self.entries:
-                self.open[data.attempt] = data.target
+            self._start(envelope, data)
         elif isinstance(data, UsageSettled):
             self._settle(envelope, data)
         elif isinstance(data, SettlementCorrected):
@@ -88,8 +91,14 @@ class Ledger:
         entry.tokens = data.tokens
         entry.windows = tuple(_changed(use, data.windows) for use in entry.windows)
 
+    def _start(self, envelope: Envelope, data: AttemptStarted) -> None:
+        if data.attempt not in self.entries:
+            self.open[data.attempt] = data.target
+            self._started_ns[data.attempt] = envelope.ts
+
     def _settle(self, envelope: Envelope, data: UsageSettled) -> None:
         self.open.pop(data.attempt, None)
+        started_ns = self._started_ns.pop(data.attempt, None)
         if data.attempt in self.entries:
             return
         self.entries[data.attempt] = Entry(
@@ -101,6 +110,7 @@ class Ledger:
             request=envelope.request,
             session=envelope.session,
             settled_ns=envelope.ts,
+            started_ns=started_ns,
             basis=data.basis,
             outcome=data.outcome,
             tokens=data.tokens,

@@ -230,7 +230,9 @@ def _claim(
     bill = bill_of.get(entry.target)
     if entry.is_confirmed or bill is None or bill.complete_until_ns is None:
         return None
-    if not bill.complete_from_ns <= entry.settled_ns < bill.complete_until_ns:
+    # An orphan is settled long after its call: a bill that began between the two has no line of it.
+    begun_ns = 0 if entry.started_ns is None else entry.started_ns
+    if begun_ns < bill.complete_from_ns or entry.settled_ns >= bill.complete_until_ns:
         return None
     return _Claim(NO_TOKENS, 0, f"no line on the bill of {bill.provider}", 0)
 

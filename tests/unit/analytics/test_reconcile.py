@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.history import History, append
+from support.read_model import memory_log
 from tidegate.analytics.bills import Bill, BillLine, Correction
 from tidegate.analytics.ledger import Entry, Ledger, read_ledger
 from tidegate.analytics.reconcile import plan, reconcile
@@ -157,7 +158,28 @@ def test_a_bill_says_nothing_of_what_was_before_it_began() -> None:
     assert (found.corrections, found.missing) == ((), ("a",))
     assert not found.is_balanced
     begun = msgspec.structs.replace(bill(), complete_from_ns=100)
-    assert len(plan(ledger_of(entry("a", 10, "estimated", settled_ns=100)), [begun]).corrections) == 1
+    known = entry("a", 10, "estimated", started_ns=100, settled_ns=101)
+    assert len(plan(ledger_of(known), [begun]).corrections) == 1
+
+
+@pytest.mark.parametrize("started_ns", [99, None])
+def test_an_orphan_whose_provider_began_a_new_bill_before_it_was_settled_keeps_its_estimate(
+    started_ns: int | None,
+) -> None:
+    """Both were killed: the call is on no bill any more, and that it is on none says nothing."""
+    orphan = entry("a", 61_467_000, "estimated", started_ns=started_ns, settled_ns=900)
+    found = plan(ledger_of(orphan), [msgspec.structs.replace(bill(), complete_from_ns=100)])
+    assert (found.corrections, found.missing, found.after.nanousd) == ((), ("a",), 61_467_000)
+    assert not found.is_balanced
+
+
+async def test_the_ledger_knows_when_an_attempt_began() -> None:
+    ledger = await read_ledger(await memory_log(History().day(60).outgoing()))
+    began = [each.started_ns for each in ledger.entries.values()]
+    ended = [each.settled_ns for each in ledger.entries.values()]
+    assert None not in began
+    assert all(start is not None and start <= end for start, end in zip(began, ended, strict=True))
+    assert len(set(began)) > len(began) // 2
 
 
 @pytest.mark.parametrize("until_ns", [None, 100, 50])
