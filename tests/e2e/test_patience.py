@@ -12,6 +12,8 @@ import pytest
 
 from support.rawserver import Peer, RawServer
 from support.rig import KEY, Rig, provider, running_rig
+from tidegate.events import cooldown
+from tidegate.events.causes import STRIKES_TO_CLOSE
 from tidegate.gateway.outbound import dial
 
 SHORT_HEAD = "header_s = 0.2\nfirst_token_s = 0.2"
@@ -56,13 +58,15 @@ async def test_only_the_routes_deadline_bounds_a_whole_answer_and_closes_nothing
 
 @pytest.mark.parametrize(("words", "evidence"), [(MANY_WORDS, False), (FEW_WORDS, True)])
 async def test_silence_closes_a_target_only_where_the_prompts_length_does_not_explain_it(
-    tmp_path: Path, words: str, *, evidence: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, *, evidence: bool
 ) -> None:
+    monkeypatch.setattr(cooldown, "STRIKE_GAP_NS", 0)  # each failure is a strike, without seconds between
     providers = [provider("one", faults=STALLS), provider("two")]
     async with running_rig(tmp_path, providers, deadlines=SHORT_HEAD) as rig:
-        attempts = [(await ask(rig, words, stream=True)).headers["x-tidegate-attempts"] for _ in range(3)]
-        assert attempts == (["2", "2", "1"] if evidence else ["2", "2", "2"])
-        await rig.wait_event("RequestFinished", 3)
+        asked = STRIKES_TO_CLOSE + 1
+        attempts = [(await ask(rig, words, stream=True)).headers["x-tidegate-attempts"] for _ in range(asked)]
+        assert attempts == ["2"] * STRIKES_TO_CLOSE + (["1"] if evidence else ["2"])
+        await rig.wait_event("RequestFinished", asked)
         failed = rig.data("AttemptFailed")
         assert {(data.target, data.rule, data.evidence) for data in failed} == {
             ("one-openai", "upstream_header_timeout", evidence)

@@ -141,7 +141,7 @@ def test_a_success_opens_what_was_closed_before_it_began(
     closed: tuple[float, ...], begun_s: int | None, opens: bool
 ) -> None:
     begun_ns = None if begun_s is None else NOW_NS + begun_s * S
-    assert is_proof(struck(*closed), begun_ns) is opens
+    assert is_proof(struck(*closed), begun_ns, NOW_NS + 5 * S) is opens
 
 
 @pytest.mark.parametrize(("begun_s", "opens"), [(-40, False), (None, False), (1, True)])
@@ -149,7 +149,27 @@ def test_what_only_an_operator_may_undo_is_undone_by_nothing_that_began_before(
     begun_s: int | None, opens: bool
 ) -> None:
     cooldown = struck(0, cause="auth")
-    assert is_proof(cooldown, None if begun_s is None else NOW_NS + begun_s * S) is opens
+    begun_ns = None if begun_s is None else NOW_NS + begun_s * S
+    assert is_proof(cooldown, begun_ns, NOW_NS + 5 * S) is opens
+
+
+@pytest.mark.parametrize("back_s", [3_600, 86_400 * 30])
+def test_a_closing_by_a_clock_that_was_set_back_since_is_void(back_s: int) -> None:
+    now_ns = NOW_NS - back_s * S
+    cooldown = struck(0, 1, 2, 3, 4)
+    assert cooldown.is_closed(NOW_NS + 5 * S)
+    assert not cooldown.is_closed(now_ns)
+    assert is_proof(cooldown, now_ns - S, now_ns)
+    for n in range(5):
+        strike(cooldown, failure(begun_ns=now_ns - S), now_ns + n * S)
+    assert cooldown.until_ns == now_ns + 34 * S, "the target still fails: closed again, by the clock of now"
+    assert cooldown.is_closed(now_ns + 33 * S)
+
+
+def test_what_is_closed_for_good_stays_so_whatever_the_clock_says() -> None:
+    cooldown = struck(0, cause="auth")
+    assert cooldown.is_closed(NOW_NS - 3_600 * S)
+    assert not is_proof(cooldown, NOW_NS - 3_601 * S, NOW_NS - 3_600 * S)
 
 
 def test_an_id_tells_when_it_was_made() -> None:

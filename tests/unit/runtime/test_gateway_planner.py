@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.planning import NOW_NS, S, ask, priced, routing, target, world
+from support.planning import NOW_NS, S, ask, priced, routing, target, verdict, world
 from tidegate.estimator.fold import Signal, fold
 from tidegate.estimator.publish import publish
 from tidegate.estimator.state import State
@@ -16,11 +16,13 @@ from tidegate.events.decision import DecisionMade
 from tidegate.events.envelope import Envelope
 from tidegate.events.ids import IdSource
 from tidegate.events.money import Tokens
+from tidegate.events.partition import partition_of
 from tidegate.events.signals import AttemptFailed, AttemptStarted, UsageSettled
-from tidegate.events.snapshots import RateSnapshot, target_subject
+from tidegate.events.snapshots import RateSnapshot, pool_subject, target_subject
 from tidegate.events.types import AttemptId, EventId, PoolId, SourceId, TargetId
 from tidegate.planner.overlay import Overlay
 from tidegate.planner.planner import Planner
+from tidegate.planner.replay import verify
 from tidegate.planner.rng import SplitMix64
 from tidegate.planner.view import with_snapshots
 from tidegate.runtime.gateway_planner import GatewayPlanner
@@ -38,11 +40,16 @@ class Site:
         self.routing = routing([target(name, priced(100**n, 100**n)) for n, name in enumerate(names)])
         self.view = world(self.routing)
         self.overlay = Overlay("gw@1")
-        planner = Planner(self, self.overlay, self.clock, self.ids, SplitMix64(1), "test")
-        self.worker = GatewayPlanner(planner, self.overlay, self.clock)
+        self.restart()
         self.state = State() if shared else None
         self.seqs = itertools.count(1)
         self.begun: dict[AttemptId, int] = {}
+
+    def restart(self) -> None:
+        planner = Planner(self, self.overlay, self.clock, self.ids, SplitMix64(1), "test")
+        self.worker = GatewayPlanner(planner, self.overlay, self.clock)
+        for snapshot in self.view.snapshots.values():
+            self.overlay.believed(snapshot, self.clock.wall_ns(), self.clock.mono_ns())
 
     def plan(self) -> DecisionMade:
         return self.worker.plan(ask())
@@ -106,18 +113,17 @@ class Site:
             data=None,  # type: ignore[arg-type]
         )  # fmt: skip
         fold(self.state, [Signal(0, envelope, event)])
-        beliefs = publish(self.state, self.clock.wall_ns(), self.routing, [event.target], []).targets
-        self.view = with_snapshots(
-            self.view,
-            [
-                RateSnapshot(
-                    subject=target_subject(name), version=seq, at_ns=self.clock.wall_ns(), config="",
-                    evidence=0, target=belief,
-                )
-                for name, belief in beliefs.items()
-            ],
-        )  # fmt: skip
-        self.overlay.applied(0, {"gw@1": seq})
+        now_ns = self.clock.wall_ns()
+        told = publish(self.state, now_ns, self.routing, [event.target], [event.pool])
+        at: dict[str, Any] = {"version": seq, "at_ns": now_ns, "config": self.view.digest, "evidence": 0}
+        snapshots = [
+            *(RateSnapshot(subject=target_subject(n), target=each, **at) for n, each in told.targets.items()),
+            *(RateSnapshot(subject=pool_subject(n), pool=each, **at) for n, each in told.pools.items()),
+        ]
+        self.view = with_snapshots(self.view, snapshots)
+        for snapshot in snapshots:
+            self.overlay.believed(snapshot, now_ns, self.clock.mono_ns())
+        self.overlay.applied(partition_of(event.pool), {"gw@1": seq})
 
     def outage(self, lasting_s: float, each_s: float = 0.1, takes_s: float = 0.01) -> tuple[int, int]:
         """Clients ask again and again of a provider that is down; tried, and turned away."""
@@ -239,6 +245,69 @@ def test_a_provider_that_says_how_long_to_wait_is_left_alone_so_long(shared: boo
         assert not site.serves
     site.clock.advance_ns(S)
     assert site.serves
+
+
+CLOSINGS: dict[str, tuple[int, dict[str, Any], float | None]] = {
+    "fault": (5, {"cause": "unavailable", "status": 503}, 30),
+    "throttle": (2, {"cause": "rate_limited", "status": 429}, 30),
+    "throttle with a hint": (2, {"cause": "rate_limited", "status": 429, "retry_after_ms": 77_000}, 77),
+    "quota": (1, {"cause": "quota_exhausted", "status": 429}, 3_600),
+    "quota with a hint": (1, {"cause": "quota_exhausted", "status": 429, "retry_after_ms": 600_000}, 600),
+    "doubtful quota": (1, {"cause": "quota_exhausted", "status": 429, "confidence": "low"}, 30),
+    "doubtful key": (1, {"cause": "auth", "status": 401, "confidence": "low"}, 30),
+    "key": (1, {"cause": "auth", "status": 401}, None),
+}
+"""By kind: failures that close, what they say, and for how many seconds, None for good."""
+
+
+@pytest.mark.parametrize("jump_s", [-3_600, -86_400 * 30, 3_600])
+@pytest.mark.parametrize("kind", CLOSINGS)
+@BOTH
+def test_no_correction_of_the_wall_clock_makes_a_closing_longer(kind: str, jump_s: int, shared: bool) -> None:
+    times, said, lasts_s = CLOSINGS[kind]
+    site = Site("a", "b", shared=shared)
+    for _ in range(times):
+        site.clock.advance_ns(S)
+        site.fail(site.begin(), **said)
+    assert site.plan().chosen == "b"
+    site.clock.jump_wall_ns(jump_s * S)
+    if lasts_s is None:
+        site.clock.advance_ns(10**6 * S)
+        assert verdict(site.plan(), "a").reason == "circuit_refusing"
+        return
+    if not shared:  # a clock that is set forward ends early what the snapshots tell
+        site.clock.advance_ns(int(lasts_s * S) - 1)
+        assert verdict(site.plan(), "a").reason in {"circuit_refusing", "pool_cooldown"}
+        site.clock.advance_ns(1)
+    else:
+        site.clock.advance_ns(int(lasts_s * S))
+    made = site.plan()
+    assert verdict(made, "a").rank is not None, verdict(made, "a")
+    snapshots = site.view.snapshots
+    assert verify(made, site.routing, snapshots).outcome == "identical"
+
+
+@pytest.mark.parametrize("back_s", [3_600, 86_400 * 30])
+def test_a_success_opens_for_all_what_was_closed_by_a_clock_that_was_set_back(back_s: int) -> None:
+    site = Site("a", "b", shared=True)
+    site.outage(5)
+    site.clock.jump_wall_ns(-back_s * S)
+    site.clock.advance_ns(31 * S)
+    site.settle(site.begin())
+    belief = site.view.snapshots[target_subject(TargetId("a"))].target
+    assert belief is not None
+    assert belief.circuit == "admitting"
+
+
+def test_a_worker_that_starts_after_the_clock_was_set_back_waits_no_longer_than_was_told() -> None:
+    site = Site("a", "b", shared=True)
+    site.outage(5)
+    site.clock.jump_wall_ns(-3_600 * S)
+    site.overlay = Overlay("gw@2")
+    site.restart()
+    assert verdict(site.plan(), "a").reason == "circuit_refusing"
+    site.clock.advance_ns(31 * S)
+    assert verdict(site.plan(), "a").rank is not None
 
 
 def test_what_a_client_brought_about_is_held_against_nobody() -> None:

@@ -203,7 +203,7 @@ class Folding:
     def _succeeded(self, target: int, data: UsageSettled, ts: int) -> None:
         """A request was answered by a target of which failures are held."""
         cooldown = self.state.target_cooldown[target]
-        if is_proof(cooldown, None if data.duration_ns is None else ts - data.duration_ns):
+        if is_proof(cooldown, None if data.duration_ns is None else ts - data.duration_ns, ts):
             self.urgent = self.urgent or cooldown.until_ns is not None
             self.state.target_cooldown[target] = Cooldown()
 

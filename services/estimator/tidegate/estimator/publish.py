@@ -11,7 +11,7 @@ from tidegate.estimator.rate_filter import LEVEL, SCALE, RateBelief, prompt_feat
 from tidegate.estimator.state import CLASSES, RATES, State, indexes
 from tidegate.estimator.window_beliefs import window_beliefs
 from tidegate.events.config import Routing
-from tidegate.events.cooldown import Cooldown
+from tidegate.events.cooldown import FOR_GOOD, Cooldown
 from tidegate.events.snapshots import Belief, CacheAt, Circuit, LatencyAt, PoolBelief, TargetBelief
 from tidegate.events.types import Cause, PoolId, TargetId
 
@@ -137,9 +137,9 @@ def _prices(state: State, idx: IntArray, now_ns: int) -> dict[str, list[Belief |
 def _circuit(cooldown: Cooldown, now_ns: int) -> tuple[Circuit, int | None, Cause | None]:
     if cooldown.until_ns is None:
         return "admitting", None, None
-    if cooldown.until_ns == -1:
+    if cooldown.until_ns == FOR_GOOD:
         return "refusing", None, cooldown.cause
-    if now_ns < cooldown.until_ns:
+    if cooldown.is_closed(now_ns):
         return "refusing", cooldown.until_ns, cooldown.cause
     return "probing", cooldown.until_ns, cooldown.cause
 
@@ -153,14 +153,13 @@ def _pools(
     for pool in asked:
         index = state.pools.get(pool)
         cooldown = Cooldown() if index is None else state.pool_cooldown[index]
-        until_ns = cooldown.until_ns
-        cooling = until_ns is not None and (until_ns == -1 or now_ns < until_ns)
+        cooling = cooldown.is_closed(now_ns)
         p_exhaust, exhausts_at_ns = beliefs.together.get(pool, (None, None))
         found[pool] = PoolBelief(
             windows=tuple(beliefs.windows.get(pool, ())),
             p_exhaust=p_exhaust,
             exhausts_at_ns=exhausts_at_ns,
-            cooldown_until_ns=until_ns if cooling else None,
+            cooldown_until_ns=cooldown.until_ns if cooling else None,
             cooldown_cause=cooldown.cause if cooling else None,
         )
     return found, beliefs.statuses

@@ -14,6 +14,9 @@ STRIKE_GAP_NS = NS_PER_S
 FORGOTTEN_NS = 3_600 * NS_PER_S
 """Strikes are counted anew after this long without one."""
 
+SET_BACK_NS = 60 * NS_PER_S
+"""A closing further in the future than this was made by a clock that has been set back since: it is void."""
+
 FOR_GOOD = -1
 """`until_ns` of what stays closed until an operator acts."""
 
@@ -33,13 +36,19 @@ class Cooldown(msgspec.Struct, array_like=True):
 
     def is_closed(self, now_ns: int) -> bool:
         """Whether nothing may be sent at `now_ns`."""
-        return self.until_ns is not None and (self.until_ns == FOR_GOOD or now_ns < self.until_ns)
+        if self.until_ns is None or self.until_ns == FOR_GOOD:
+            return self.until_ns == FOR_GOOD
+        return now_ns < self.until_ns and not self.is_ahead(now_ns)
+
+    def is_ahead(self, now_ns: int) -> bool:
+        """Whether it was closed at a time that has not come yet."""
+        return self.closed_ns > now_ns + SET_BACK_NS
 
     def close(self, cause: Cause, until_ns: int | None, now_ns: int) -> bool:
         """Close until then, None for good; a shorter closing does not cut a longer one. True when it changed."""
         until = FOR_GOOD if until_ns is None else until_ns
         known = self.until_ns
-        if known == FOR_GOOD or not (until == FOR_GOOD or known is None or known < until):
+        if known is not None and self.is_closed(now_ns) and (known == FOR_GOOD or FOR_GOOD < until <= known):
             return False
         self.until_ns, self.cause, self.closed_ns = until, cause, now_ns
         self.closings += 1
@@ -55,7 +64,7 @@ def strike(cooldown: Cooldown, failure: AttemptFailed, now_ns: int, wall_ahead_n
     if abs(now_ns - cooldown.struck_ns) > FORGOTTEN_NS and not cooldown.is_closed(now_ns):
         cooldown.strikes = cooldown.closings = 0
     made = made_ns(failure.attempt)
-    was_closed = cooldown.until_ns is not None
+    was_closed = cooldown.until_ns is not None and not cooldown.is_ahead(now_ns)
     is_old = was_closed and made is not None and made - wall_ahead_ns < cooldown.closed_ns
     is_closed = cooldown.is_closed(now_ns)
     is_same = cooldown.strikes > 0 and abs(now_ns - cooldown.struck_ns) < STRIKE_GAP_NS
@@ -80,13 +89,13 @@ def strike(cooldown: Cooldown, failure: AttemptFailed, now_ns: int, wall_ahead_n
     return found
 
 
-def is_proof(cooldown: Cooldown, begun_ns: int | None) -> bool:
-    """Whether a success of a request begun then opens what is closed and ends a row of strikes.
+def is_proof(cooldown: Cooldown, begun_ns: int | None, now_ns: int) -> bool:
+    """Whether a success at `now_ns` of a request begun then opens what is closed and ends a row of strikes.
 
     One that was under way when the target was closed shows nothing of now; where its begin is unknown, it does
     not undo what only an operator may.
     """
-    if cooldown.until_ns is None:
+    if cooldown.until_ns is None or (cooldown.until_ns != FOR_GOOD and cooldown.is_ahead(now_ns)):
         return True
     if begun_ns is None:
         return cooldown.until_ns != FOR_GOOD

@@ -79,6 +79,9 @@ class LocalView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     session_at_ns: int | None = None
     tried_at_ns: int | None = None
     """Since the target fails here, and only a guess says for how long: when it was last tried."""
+    believed_until_ns: int | None = None
+    """End of the closing that the snapshots tell, where the wall clock was set back since: it is no longer one."""
+    pool_believed_until_ns: int | None = None
 
 
 NOTHING_LOCAL = LocalView()

@@ -168,7 +168,7 @@ def circuit(facts: CandidateFacts, local: LocalView, now_ns: int) -> Refusal | N
         return None
     since_ns = facts.circuit_at_ns
     if facts.circuit == "refusing":
-        until_ns = facts.circuit_until_ns
+        until_ns = _earlier(facts.circuit_until_ns, local.believed_until_ns)
         if until_ns is None and local.disabled is False:
             # Closed until an operator acts, and one has: a trickle, until a success reopens it for all.
             until_ns = now_ns
@@ -185,7 +185,7 @@ def cooldown(facts: CandidateFacts, local: LocalView, now_ns: int) -> Refusal | 
     until_ns = local.pool_until_ns
     if until_ns is not None and until_ns > now_ns:
         return Refusal("pool_cooldown", "own failures", _known(until_ns))
-    until_ns = facts.cooldown_until_ns
+    until_ns = _earlier(facts.cooldown_until_ns, local.pool_believed_until_ns)
     if until_ns is not None and until_ns > now_ns:
         return Refusal("pool_cooldown", facts.cooldown_cause, until_ns)
     return None
@@ -214,6 +214,11 @@ def exhausted(shortage: Shortage) -> Refusal:
 def over_cap(cash_nanousd: int, cap_nanousd: int) -> Refusal:
     """One attempt alone would pass the route's cap for the whole chain."""
     return Refusal("cost_cap", f"expects ${dollars(cash_nanousd)}, cap ${dollars(cap_nanousd)}")
+
+
+def _earlier(until_ns: int | None, or_ns: int | None) -> int | None:
+    """`or_ns` cuts a known end short, it makes none."""
+    return until_ns if until_ns is None or or_ns is None else min(until_ns, or_ns)
 
 
 def _known(until_ns: int) -> int | None:

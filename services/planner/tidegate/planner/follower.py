@@ -185,6 +185,7 @@ class Follower:
         for target, disabled in switches.items():
             view = with_switch(view, target, disabled)
         self._view = with_snapshots(view, snapshots)
+        self._tell_ends(snapshots)
         seen = [each.at_ns for each in snapshots]
         self._newest_ns = max([*seen, self._newest_ns or 0]) if seen else self._newest_ns
         for target, disabled in switches.items():
@@ -192,6 +193,13 @@ class Follower:
                 self._overlay.reopened(target)
         for each in applied:
             self._overlay.applied(each.partition, each.marks)
+
+    def _tell_ends(self, snapshots: Iterable[RateSnapshot]) -> None:
+        """Let the overlay hold when the refusals in the view end."""
+        now_ns, mono_ns = self._clock.wall_ns(), self._clock.mono_ns()
+        for snapshot in snapshots:
+            if self._view.snapshots.get(snapshot.subject) is snapshot:
+                self._overlay.believed(snapshot, now_ns, mono_ns)
 
     def _configured(self, config: ConfigPublished) -> View:
         """The view on a new config; one that cannot be honoured is named and the old one stays."""

@@ -10,6 +10,9 @@ from tidegate.events.types import PoolId, WindowId
 MAX_PENDING = 512
 """Settled uses kept apart per pool; beyond it the two oldest are held together, until both are covered."""
 
+JUMP_NS = 1_000_000_000
+"""Clocks that drift apart by less are one."""
+
 Period = tuple[WindowId, int]
 
 
@@ -42,6 +45,18 @@ class _Held:
 
     def closed_until_ns(self, now_ns: int) -> int | None:
         return None if self.closed is None or self.closed.until_ns <= now_ns else self.closed.until_ns
+
+
+class Believed(NamedTuple):
+    """A refusal in the snapshots: its end as they have it, and by the monotonic clock."""
+
+    until_ns: int
+    ends_ns: int
+
+    def wall_end_ns(self, now_ns: int, mono_ns: int) -> int | None:
+        """Its end by a wall clock that has been set back meanwhile; None: the snapshots' end will do."""
+        ends_ns = now_ns + self.ends_ns - mono_ns
+        return ends_ns if ends_ns < self.until_ns - JUMP_NS else None
 
 
 class HeldTarget(_Held):

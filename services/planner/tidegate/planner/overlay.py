@@ -1,10 +1,12 @@
 """What one worker knows before the snapshots do: its open attempts, own uses, own refusals, warm sessions.
 
-An entry lives until `Applied` says that the snapshots include the event that reported it. No clock, no I/O.
+An entry lives until `Applied` says that the snapshots include the event that reported it. No clock, no I/O: what
+is held ends by the monotonic time of its caller, so that no correction of the wall clock makes it longer.
 """
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -12,9 +14,10 @@ from tidegate.events.causes import Consequence
 from tidegate.events.decision import NOTHING_LOCAL, LocalView, WindowUse
 from tidegate.events.money import Tokens
 from tidegate.events.partition import partition_of
+from tidegate.events.snapshots import RateSnapshot
 from tidegate.events.types import AttemptId, PoolId, TargetId
 from tidegate.planner.admission import FOREVER_NS
-from tidegate.planner.held import HeldPool, HeldTarget
+from tidegate.planner.held import Believed, HeldPool, HeldTarget
 from tidegate.planner.places import Places
 
 
@@ -26,6 +29,7 @@ class _Memory(msgspec.Struct, frozen=True, gc=False):
     at_ns: int
 
 
+_Name = TypeVar("_Name", bound=str)
 _COLD: Mapping[TargetId, _Memory] = {}
 
 
@@ -43,6 +47,8 @@ class Overlay:
         self._open: dict[AttemptId, tuple[TargetId, PoolId, Sequence[WindowUse]]] = {}
         self._targets: dict[TargetId, HeldTarget] = {}
         self._pools: dict[PoolId, HeldPool] = {}
+        self._target_ends: dict[TargetId, Believed] = {}
+        self._pool_ends: dict[PoolId, Believed] = {}
         self._sessions: OrderedDict[str, dict[TargetId, _Memory]] = OrderedDict()
 
     def started(
@@ -74,7 +80,7 @@ class Overlay:
     def failed(
         self, target: TargetId, pool: PoolId, consequence: Consequence, seq: int, *, is_guess: bool = False
     ) -> None:
-        """A failure reported by event `seq` closes its target or pool here until its cooldown ends.
+        """A failure reported by event `seq` closes its target or pool here until its cooldown ends, in monotonic time.
 
         `is_guess`: nobody said when that is.
         """
@@ -94,6 +100,17 @@ class Overlay:
         if held is not None:
             held.closed = held.tried_ns = None
             self._forget_idle(target, held.pool)
+
+    def believed(self, snapshot: RateSnapshot, now_ns: int, mono_ns: int) -> None:
+        """A snapshot in force from now on: a refusal it tells lasts as long as it told, whatever clocks say later."""
+        of_target, of_pool = snapshot.target, snapshot.pool
+        _, _, name = snapshot.subject.partition(":")
+        if of_target is not None:
+            until_ns = of_target.circuit_until_ns if of_target.circuit == "refusing" else None
+            _hold_end(self._target_ends, TargetId(name), until_ns, snapshot.at_ns, now_ns, mono_ns)
+        if of_pool is not None:
+            until_ns = of_pool.cooldown_until_ns
+            _hold_end(self._pool_ends, PoolId(name), until_ns, snapshot.at_ns, now_ns, mono_ns)
 
     def remember(self, session: str, target: TargetId, tokens: Tokens, at_ns: int) -> None:
         """The session's prompt was answered by the target at `at_ns`; unknown usage teaches nothing."""
@@ -125,16 +142,39 @@ class Overlay:
                     del self._pools[pool]
 
     def locals_of(
-        self, places: Places, session: str, now_ns: int, switches: Mapping[TargetId, bool]
+        self,
+        places: Places,
+        session: str,
+        now_ns: int,
+        switches: Mapping[TargetId, bool],
+        mono_ns: int | None = None,
     ) -> list[LocalView]:
-        """What a decision at `now_ns` must know of each place, kill-switches in force included."""
+        """What a decision at `now_ns` must know of each place, kill-switches in force included.
+
+        `mono_ns` is the monotonic time of the same moment; without it what is held is in wall time.
+        """
+        mono_ns = now_ns if mono_ns is None else mono_ns
         targets, pools, warm = self._targets, self._pools, self._sessions.get(session, _COLD)
         views = [NOTHING_LOCAL] * len(places.pairs)
         for at in places.touched((targets, warm, switches), pools):
             target, pool = places.pairs[at]
             held, of_pool, disabled = targets.get(target), pools.get(pool), switches.get(target)
-            views[at] = _local_view(held, of_pool, warm.get(target), disabled, now_ns)
+            views[at] = _local_view(held, of_pool, warm.get(target), disabled, mono_ns, now_ns - mono_ns)
+        if self._target_ends or self._pool_ends:
+            self._cut_short(views, places, now_ns, mono_ns)
         return views
+
+    def _cut_short(self, views: list[LocalView], places: Places, now_ns: int, mono_ns: int) -> None:
+        """Tell where a wall clock that was set back would keep closed what has been closed long enough."""
+        for at in places.touched((self._target_ends,), self._pool_ends):
+            target, pool = places.pairs[at]
+            of_target, of_pool = self._target_ends.get(target), self._pool_ends.get(pool)
+            end_ns = None if of_target is None else of_target.wall_end_ns(now_ns, mono_ns)
+            pool_end_ns = None if of_pool is None else of_pool.wall_end_ns(now_ns, mono_ns)
+            if not (end_ns is None and pool_end_ns is None):
+                views[at] = msgspec.structs.replace(
+                    views[at], believed_until_ns=end_ns, pool_believed_until_ns=pool_end_ns
+                )
 
     def _settle(
         self, pool: PoolId, reserved: Sequence[WindowUse], uses: Sequence[WindowUse], seq: int
@@ -169,19 +209,21 @@ def _local_view(
     of_pool: HeldPool | None,
     memory: _Memory | None,
     disabled: bool | None,
-    now_ns: int,
+    mono_ns: int,
+    wall_ahead_ns: int,
 ) -> LocalView:
     in_flight, refusing_until_ns, tried_at_ns = 0, None, None
     if held is not None:
-        in_flight, tried_at_ns = held.in_flight, held.tried_on_a_guess_ns
+        in_flight = held.in_flight
+        tried_at_ns = _in_wall_time(held.tried_on_a_guess_ns, wall_ahead_ns)
         if held.closed is not None:
-            refusing_until_ns = held.closed_until_ns(now_ns)
+            refusing_until_ns = _in_wall_time(held.closed_until_ns(mono_ns), wall_ahead_ns)
     uses: tuple[WindowUse, ...] = ()
     pool_until_ns = None
     if of_pool is not None:
         uses = of_pool.uses
         if of_pool.closed is not None:
-            pool_until_ns = of_pool.closed_until_ns(now_ns)
+            pool_until_ns = _in_wall_time(of_pool.closed_until_ns(mono_ns), wall_ahead_ns)
     if memory is None:
         return LocalView(disabled, in_flight, uses, refusing_until_ns, pool_until_ns, tried_at_ns=tried_at_ns)
     return LocalView(
@@ -195,6 +237,23 @@ def _local_view(
         memory.at_ns,
         tried_at_ns,
     )
+
+
+def _in_wall_time(at_ns: int | None, wall_ahead_ns: int) -> int | None:
+    return at_ns if at_ns is None or at_ns >= FOREVER_NS else at_ns + wall_ahead_ns
+
+
+def _hold_end(
+    ends: dict[_Name, Believed], name: _Name, until_ns: int | None, at_ns: int, now_ns: int, mono_ns: int
+) -> None:
+    """Hold when a refusal ends; told again with the same end, it ends when it would have."""
+    known = ends.pop(name, None)
+    if until_ns is None:
+        return
+    ends_ns = mono_ns + max(0, until_ns - max(at_ns, now_ns))
+    if known is not None and known.until_ns == until_ns:
+        ends_ns = min(ends_ns, known.ends_ns)
+    ends[name] = Believed(until_ns, ends_ns)
 
 
 def _cached(tokens: Tokens) -> int | None:

@@ -50,7 +50,7 @@ class Planner:
         made = decide_on(
             facts,
             ask,
-            self._overlay.locals_of(facts.places, ask.session, now_ns, view.switches),
+            self._overlay.locals_of(facts.places, ask.session, now_ns, view.switches, begun_ns),
             now_ns=now_ns,
             seed=self._seeds.next_seed(),
             decision=DecisionId(self._ids.next_at(now_ns)),
@@ -72,7 +72,7 @@ class Planner:
         if route is None or facts is None:
             return True
         (local,) = self._overlay.locals_of(
-            places_of([(facts.target, facts.pool)]), ask.session, now_ns, view.switches
+            places_of([(facts.target, facts.pool)]), ask.session, now_ns, view.switches, self._clock.mono_ns()
         )
         asked = asked_of(ask, route.route)
         found = appraise(facts, asked, local, now_ns)
@@ -81,7 +81,8 @@ class Planner:
         return found.reason == "circuit_refusing" and self._is_let_through(route, asked, target, now_ns)
 
     def _is_let_through(self, route: RouteFacts, asked: Asked, target: TargetId, now_ns: int) -> bool:
-        views = self._overlay.locals_of(route.places, asked.ask.session, now_ns, self._views.view.switches)
+        switches, mono_ns = self._views.view.switches, self._clock.mono_ns()
+        views = self._overlay.locals_of(route.places, asked.ask.session, now_ns, switches, mono_ns)
         admitted, refused = appraise_all(route, asked, views, now_ns)
         if not admitted:
             admitted, _ = let_through(refused, asked, now_ns)

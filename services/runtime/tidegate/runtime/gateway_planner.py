@@ -13,7 +13,10 @@ from tidegate.planner.planner import Planner
 
 
 class GatewayPlanner:
-    """One worker's planner. Counts failures in a row per target as the estimator does for all workers."""
+    """One worker's planner. Counts failures in a row per target as the estimator does for all workers.
+
+    It counts in monotonic time: a closing lasts as long as it is, however the wall clock is set.
+    """
 
     def __init__(self, planner: Planner, overlay: Overlay, clock: Clock) -> None:
         self._planner = planner
@@ -38,7 +41,7 @@ class GatewayPlanner:
         del seq
         self._overlay.started(event.attempt, event.target, event.pool, event.windows)
         if event.target in self._cooldowns:
-            self._overlay.tried(event.target, event.pool, self._clock.wall_ns())
+            self._overlay.tried(event.target, event.pool, self._clock.mono_ns())
 
     def attempt_undone(self, event: AttemptStarted) -> None:
         """An attempt that never began gives its place back."""
@@ -54,8 +57,8 @@ class GatewayPlanner:
             self._overlay.remember(session, event.target, event.tokens, self._clock.wall_ns())
 
     def _succeeded(self, cooldown: Cooldown, event: UsageSettled) -> None:
-        took_ns = event.duration_ns
-        if is_proof(cooldown, None if took_ns is None else self._clock.wall_ns() - took_ns):
+        now_ns, took_ns = self._clock.mono_ns(), event.duration_ns
+        if is_proof(cooldown, None if took_ns is None else now_ns - took_ns, now_ns):
             del self._cooldowns[event.target]
             self._overlay.reopened(event.target)
 
@@ -63,9 +66,9 @@ class GatewayPlanner:
         """A failure: what the table says of it holds here at once, where it says something of the target."""
         if not (event.evidence and causes.says_of_target(event.cause, event.status)):
             return
-        now_ns = self._clock.wall_ns()
+        now_ns = self._clock.mono_ns()
         cooldown = self._cooldowns.setdefault(event.target, Cooldown())
-        consequence = strike(cooldown, event, now_ns)
+        consequence = strike(cooldown, event, now_ns, self._clock.wall_ns() - now_ns)
         self._overlay.failed(
             event.target, event.pool, consequence, seq, is_guess=event.cause in causes.FAULTS
         )
