@@ -23,7 +23,7 @@ HERE = partition_of(P)
 
 def of(overlay: Overlay, now_ns: int = NOW_NS, session: str = "s", **switches: bool) -> LocalView:
     known = {TargetId(name): off for name, off in switches.items()}
-    return overlay.locals_of(places_of([(A, P)]), session, now_ns, known)[0]
+    return overlay.locals_of(places_of([(A, P)]), session, now_ns, known, now_ns)[0]
 
 
 def use(units: int, start_ns: int = 0) -> tuple[WindowUse, ...]:

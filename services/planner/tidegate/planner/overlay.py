@@ -147,13 +147,12 @@ class Overlay:
         session: str,
         now_ns: int,
         switches: Mapping[TargetId, bool],
-        mono_ns: int | None = None,
+        mono_ns: int,
     ) -> list[LocalView]:
         """What a decision at `now_ns` must know of each place, kill-switches in force included.
 
-        `mono_ns` is the monotonic time of the same moment; without it what is held is in wall time.
+        `mono_ns` is the monotonic time of the same moment.
         """
-        mono_ns = now_ns if mono_ns is None else mono_ns
         targets, pools, warm = self._targets, self._pools, self._sessions.get(session, _COLD)
         views = [NOTHING_LOCAL] * len(places.pairs)
         for at in places.touched((targets, warm, switches), pools):
