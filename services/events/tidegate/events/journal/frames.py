@@ -13,6 +13,9 @@ HEADER_BYTES = _HEADER.size
 PLAIN = 0
 STARTED = 1
 SETTLED = 2
+CARRIED = 3
+"""Again the start of an attempt that is still open, from a row that may be gone: no event, it has no seq here."""
+OPENING = frozenset({STARTED, CARRIED})
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):

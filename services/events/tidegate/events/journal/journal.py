@@ -14,6 +14,7 @@ from tidegate.events.envelope import Draft
 from tidegate.events.errors import AlreadySettled, JournalUnwritable, SlotTaken
 from tidegate.events.ids import IdSource, settlement_id
 from tidegate.events.journal import frames
+from tidegate.events.journal.carry import carry
 from tidegate.events.journal.orphans import settle_orphans
 from tidegate.events.journal.receipt import NO_CONTEXT, Batch, Context, Receipt
 from tidegate.events.journal.space import Space
@@ -345,8 +346,14 @@ class Journal:
         self._maintenance = self._loop.call_later(MAINTAIN_SOON_S if is_more else MAINTAIN_S, self._maintain)
 
     def _tidy(self) -> bool:
-        mark = next(iter(self._open.values()), self._next_seq)
-        is_more = self._upkeep.step(min(mark, _position(self._position_file)))
+        relayed_to = _position(self._position_file)
+        carried = carry(self._store, self._open, relayed_to)
+        if carried is not None:
+            self._open = carried
+        # A settlement that is not in the file yet may still be undone: the start must be there then.
+        settling = (one.start_seq for one in self._closing_now.values())
+        mark = min(next(iter(self._open.values()), self._next_seq), *settling, relayed_to)
+        is_more = self._upkeep.step(mark) or carried is not None
         if self._failed_flush is not None:
             self._store.probe()
             self._failed_flush = None

@@ -30,7 +30,7 @@ def find_orphans(store: JournalStore) -> list[Orphan]:
     open_frames: dict[bytes, frames.Frame] = {}
     for row in store.rows(last.mark):
         for frame in frames.unpack(row.frames):
-            if frame.flag == frames.STARTED:
+            if frame.flag in frames.OPENING:
                 open_frames[frame.key] = frame
             elif frame.flag == frames.SETTLED:
                 open_frames.pop(frame.key, None)

@@ -97,6 +97,8 @@ class JournalRelay:
                     records += _closing(source, last_seq, touched, self._clock.wall_ns())
                 source, touched, closed = row.source, set(), False
             for frame in frames.unpack(row.frames):
+                if frame.flag == frames.CARRIED:
+                    continue
                 if frame.topic >= len(TOPICS):
                     raise JournalCorrupt(
                         f"{self.folder}: flush {row.first_seq} names topic {frame.topic}: no such"

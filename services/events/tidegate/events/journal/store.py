@@ -29,6 +29,7 @@ _SCHEMA = (
         " frames BLOB NOT NULL)"
     ),
 )
+_EXTEND = "UPDATE flushes SET mark=?, crc=?, frames=? WHERE first_seq=?"
 _INSERT = "INSERT INTO flushes VALUES(?,?,?,?,?,?,?)"
 # Only the key is indexed: the row that holds a seq is the last one that begins at or before it.
 _SELECT = (
@@ -149,6 +150,15 @@ class JournalStore:
             raise _translate(error, self.folder / DB) from error
         self.next_seq = last + 1
         return last
+
+    def extend_newest(self, row: Row, mark: int, more: bytes) -> None:
+        """Add frames that are no events to the newest row, and give it another mark.
+
+        Raises JournalUnwritable, JournalCorrupt; then the row is as before.
+        """
+        blob = row.frames + more
+        with _translating(self.folder / DB):
+            self._db.execute(_EXTEND, (mark, zlib.crc32(blob), blob, row.first_seq))
 
     def rows(self, from_seq: int = 0, limit: int = -1) -> Iterator[Row]:
         """Rows whose last seq is ≥ `from_seq`, in order. Raises JournalCorrupt."""
