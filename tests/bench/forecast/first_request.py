@@ -66,7 +66,7 @@ def _marks(fit: Traffic, held: Traffic, known: Task, task: Task) -> dict[str, Fl
     facts = asked(held)
     used = facts.used[0, task.place, task.series]
     marks = {
-        "hurdle": answers(held, ONE_WINDOW, pooled(taught(fit))).chance(task),
+        "hurdle": answers(held, ONE_WINDOW, pooled(taught(fit)), fixed_clock=False).chance(task),
         "uvi yes/no": (used / (used + task.left) > np.array(PLACES)[task.place] / BINS_PER_WINDOW).astype(
             np.float64
         ),

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.forecast.questions import PLACES, Task
+from bench.forecast.questions import PLACES, Asked, Task, asked
 from bench.forecast.traffic import Traffic
 from tidegate.estimator import calibration
 from tidegate.estimator.columns import FloatArray
 from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS
+from tidegate.estimator.pace import Pace, weighed
 from tidegate.estimator.paths import roll
 from tidegate.estimator.series_fields import BINS_PER_WINDOW, RECORD
 
@@ -19,19 +20,32 @@ _CHUNK = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """At each decision of `windows`: ascending draws of the rest (windows, places, DRAWS, series), and the record."""
+    """At each decision of `windows`: ascending draws of the rest (windows, places, DRAWS, series), and the record;
+    `facts` of all windows where their pace counts."""
 
     windows: range
     draws: FloatArray
     record: FloatArray
+    facts: Asked | None
 
     def chance(self, task: Task) -> FloatArray:
         """P(rest ≥ left) as the estimator says it."""
+        return self._weighed(task, self._read(task, raw=False))
+
+    def recorded_chance(self, task: Task) -> FloatArray:
+        """The same without the pace of the window."""
         return self._read(task, raw=False)
 
     def raw_chance(self, task: Task) -> FloatArray:
         """The same by counting draws, without the record of past forecasts."""
         return self._read(task, raw=True)
+
+    def _weighed(self, task: Task, p: FloatArray) -> FloatArray:
+        if self.facts is None:
+            return p
+        at = task.window, task.place, task.series
+        elapsed = np.array(PLACES)[task.place] / BINS_PER_WINDOW
+        return weighed(p, Pace(self.facts.used[at], elapsed), task.left, ~self.facts.idle[at])
 
     def _read(self, task: Task, *, raw: bool) -> FloatArray:
         found = np.empty(task.left.size)
@@ -64,10 +78,13 @@ class Answers:
         return calibration.corrected(self.record[at, place], self.draws[at, place])
 
 
-def answers(traffic: Traffic, windows: range, column: FloatArray | None = None) -> Answers:
+def answers(
+    traffic: Traffic, windows: range, column: FloatArray | None = None, *, fixed_clock: bool = True
+) -> Answers:
     """Feed all bins in time order; a forecast sees only what ended before it is asked.
 
-    `column` is what each series begins with (`pooling.pooled`), the declared prior without.
+    `column` is what each series begins with (`pooling.pooled`), the declared prior without. Windows that open with a
+    first request have no `fixed_clock`, and their pace does not count.
     """
     n = traffic.units.shape[0]
     window_ns = traffic.window_s * NS
@@ -87,7 +104,7 @@ def answers(traffic: Traffic, windows: range, column: FloatArray | None = None) 
             if window in windows and bin_ + 1 in PLACES:
                 at = window - windows.start, PLACES.index(bin_ + 1)
                 draws[at], record[at] = _ask(series, begin_ns + bin_ns, (window + 1) * window_ns)
-    return Answers(windows, draws, record)
+    return Answers(windows, draws, record, asked(traffic) if fixed_clock else None)
 
 
 def _ask(series: Consumption, now_ns: int, reset_ns: int) -> tuple[FloatArray, FloatArray]:

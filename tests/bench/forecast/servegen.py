@@ -53,6 +53,7 @@ def evaluate(traffic: Traffic) -> Evaluation:
     ours = answers(traffic, SCORED)
     marks = {
         "hurdle": Marks(ours.chance(on_fixed), ours.chance(on_relative)),
+        "hurdle, no pace": Marks(ours.recorded_chance(on_fixed), ours.recorded_chance(on_relative)),
         "hurdle, raw": Marks(ours.raw_chance(on_fixed), ours.raw_chance(on_relative)),
         "uvi yes/no": Marks(_yes_no(facts, on_fixed), _yes_no(facts, on_relative)),
     }

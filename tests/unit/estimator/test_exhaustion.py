@@ -6,6 +6,7 @@ import pytest
 from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS, NOISE_NORMALS, SERIES_NORMALS
 from tidegate.estimator.exhaustion import Forecast, forecast, will_exhaust
+from tidegate.estimator.pace import Pace
 
 NS = 1_000_000_000
 WINDOW_NS = 5 * 3600 * NS
@@ -183,3 +184,29 @@ def test_absurd_values_are_forgotten_and_poison_nothing() -> None:
     one, two = _ask(calm, 1000, 1020, left), _ask(hit, 1000, 1020, left)
     assert abs(one.p_exhaust[0] - two.p_exhaust[0]) < 0.1
     assert 0.7 < two.demand[DRAWS // 2, 0] / one.demand[DRAWS // 2, 0] < 1.4
+
+
+def test_the_pace_of_a_window_moves_its_chance_but_not_what_is_certain() -> None:
+    series, now, reset = _steady(), 864 * BIN_NS, np.array([884 * BIN_NS])
+
+    def chance(used: float, left: float) -> float:
+        pace = Pace(np.array([used]), np.array([1 / 3]))
+        return float(forecast(series, ONE, now, reset, np.array([left]), pace=pace).p_exhaust[0])
+
+    plain = float(_ask(series, 864, 884, 20_000).p_exhaust[0])
+    assert chance(15_000, 20_000) > plain > chance(5_000, 20_000)
+    assert chance(20_000, 0.0) == 1.0
+    # Where the quota itself is a guess, its middle counts.
+    guess = np.linspace(19_000.0, 21_000.0, DRAWS)[:, None]
+    pace = Pace(np.array([15_000.0]), np.array([1 / 3]))
+    without = forecast(series, ONE, now, reset, guess).p_exhaust[0]
+    assert forecast(series, ONE, now, reset, guess, pace=pace).p_exhaust[0] > without
+
+
+def test_every_window_of_many_has_its_own_pace() -> None:
+    series, n = _steady(n=300), 300
+    used = np.linspace(1_000.0, 20_000.0, n)
+    pace = Pace(used, np.full(n, 1 / 3))
+    reset, left = np.full(n, 884 * BIN_NS), np.full(n, 20_000.0)
+    p = forecast(series, np.arange(n), 864 * BIN_NS, reset, left, pace=pace).p_exhaust
+    assert np.all(np.diff(p) > 0)

@@ -9,15 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.estimator import calibration
+from tidegate.estimator import activity, calibration
 from tidegate.estimator.columns import BoolArray, FloatArray, IntArray
 from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS
+from tidegate.estimator.pace import Pace, weighed
 from tidegate.estimator.paths import Paths, passage_s, roll
-from tidegate.estimator.series_fields import BIN_MS, LEVEL_BIN, OPEN_UNITS, RECORD
+from tidegate.estimator.series_fields import BIN_MS, CHAIN, LEVEL_BIN, OPEN_UNITS, RECORD
 
 _CHUNK = 256
 """Windows forecast at a time: keeps the draws in cache. Does not change a result."""
+_ACTIVE = CHAIN.start + activity.ACTIVE
 _ANOTHER = 11
 """Draws of outside use are taken this many places on, so that they do not move with our own."""
 
@@ -56,11 +58,13 @@ def forecast(
     resets_at_ns: IntArray,
     remaining: FloatArray,
     outside: tuple[Consumption, IntArray] | None = None,
+    pace: Pace | None = None,
 ) -> Forecast:
     """Forecast the windows `idx` at `now_ns`; a series never seen is unknown (NaN).
 
     `remaining` is the quota left in units, shape (n,), or (DRAWS, n) where it is not known exactly. `outside` names
-    the series of what others use of the same quota, in the same unit and bin width: it is added.
+    the series of what others use of the same quota, in the same unit and bin width: it is added. `pace` is weighed
+    into the chance to run dry, see `pace`.
     """
     parts: list[Forecast] = []
     for begin in range(0, max(idx.size, 1), _CHUNK):
@@ -72,7 +76,8 @@ def forecast(
             others, places = outside
             theirs = others.closed_at(places[cut], now_ns)
             paths = _added(paths, roll(theirs, now_ns / 1e6, horizon_ms), _seen(theirs))
-        parts.append(_forecast(block, paths, horizon_ms, remaining[..., cut]))
+        own = None if pace is None else pace.of(cut)
+        parts.append(_forecast(block, paths, horizon_ms, remaining[..., cut], own))
     return Forecast(*(np.concatenate(field, axis=-1) for field in zip(*parts, strict=True)))
 
 
@@ -98,13 +103,18 @@ def _seen(block: FloatArray) -> BoolArray:
     return seen
 
 
-def _forecast(block: FloatArray, paths: Paths, horizon_ms: FloatArray, remaining: FloatArray) -> Forecast:
+def _forecast(
+    block: FloatArray, paths: Paths, horizon_ms: FloatArray, remaining: FloatArray, pace: Pace | None
+) -> Forecast:
     seen = _seen(block)
     record, total = block[RECORD], paths.total()
     passage = passage_s(paths, remaining)
     passes = np.isfinite(passage)
     dry = np.all(np.broadcast_to(remaining, total.shape) <= 0, axis=0)
     p = calibration.chance(record, np.sort(total - remaining, axis=0))
+    if pace is not None:
+        left = remaining if remaining.ndim == 1 else np.sort(remaining, axis=0)[DRAWS // 2]
+        p = weighed(p, pace, left, (block[_ACTIVE] > 0) | (block[OPEN_UNITS] > 0))
     p = np.where(dry, 1.0, np.where(horizon_ms > 0, p, 0.0))
     mean_s, var_s2 = _moments(np.where(passes, passage, 0.0), passes)
     draws = np.sort(total, axis=0)

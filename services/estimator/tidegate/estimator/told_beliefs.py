@@ -13,6 +13,7 @@ from tidegate.estimator.capacity import CapacityBelief
 from tidegate.estimator.columns import BoolArray, FloatArray, IntArray
 from tidegate.estimator.draws import DRAWS, QUOTA_NORMALS
 from tidegate.estimator.exhaustion import Forecast, forecast
+from tidegate.estimator.pace import Pace
 from tidegate.estimator.state import State
 from tidegate.estimator.told import GUESS, LAST_SHARE, WHOLE
 from tidegate.estimator.windows import OUTSIDE, START_NS, USED, WindowState
@@ -95,15 +96,18 @@ def _counts(state: State, series: int, window: Window) -> bool:
     return place is not None and window.percent_only == bool(state.told.last.data[GUESS, place] > 0)
 
 
-def forecast_told(state: State, idx: IntArray, ledger: WindowState, told: ToldQuota, now_ns: int) -> Forecast:
+def forecast_told(
+    state: State, idx: IntArray, ledger: WindowState, told: ToldQuota, now_ns: int, pace: Pace
+) -> Forecast:
     """The forecast of our use, and of that of others where it is told, against a quota that is not known exactly."""
     yes, no = np.flatnonzero(told.is_told), np.flatnonzero(~told.is_told)
     others = state.told.outside.rate, told.places
     resets = ledger.resets_at_ns
-    theirs = forecast(state.use, idx[yes], now_ns, resets[yes], told.remaining[:, yes], others)
+    theirs = forecast(state.use, idx[yes], now_ns, resets[yes], told.remaining[:, yes], others, pace.of(yes))
     if no.size == 0:
         return theirs
-    ours = forecast(state.use, idx[no], now_ns, resets[no], ledger.remaining[no].astype(np.float64))
+    left = ledger.remaining[no].astype(np.float64)
+    ours = forecast(state.use, idx[no], now_ns, resets[no], left, pace=pace.of(no))
     order = np.argsort(np.concatenate((yes, no)))
     pairs = zip(theirs, ours, strict=True)
     return Forecast(*(np.concatenate(pair, axis=-1)[..., order] for pair in pairs))

@@ -12,6 +12,7 @@ from tidegate.estimator.amortised import amortised_nanousd
 from tidegate.estimator.columns import FloatArray, IntArray
 from tidegate.estimator.exhaustion import Forecast, forecast
 from tidegate.estimator.joint import joint
+from tidegate.estimator.pace import Pace
 from tidegate.estimator.series_fields import CHAIN
 from tidegate.estimator.shadow_price import (
     EVIDENCE,
@@ -74,11 +75,12 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
     ledger = _ledger(state, idx, places, limits, now_ns)
     told = told_quota(state, idx, [place.window for place in places], ledger, limits, now_ns)
     if told is None:
-        ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, ledger.remaining.astype(np.float64))
         free = ledger.remaining.astype(np.float64)
+        pace = _pace(places, ledger)
+        ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, free, pace=pace)
     else:
         ledger, limits = told.ledger, told.limits
-        ahead = forecast_told(state, idx, ledger, told, now_ns)
+        ahead = forecast_told(state, idx, ledger, told, now_ns, _pace(places, ledger))
         free = np.maximum(ledger.remaining - told.outside_demand, 0.0)
     prices = _shadow_prices(state, idx, places, _Quota(ledger, limits, free), now_ns, routing)
     bounds = {pool.id: pool.uvi for pool in routing.pools}
@@ -144,6 +146,11 @@ def _ledger(
         place.window.anchor_ns if place.window.kind == "fixed" else NO_ANCHOR for place in places
     )
     return state.ledger.state(idx, now_ns, lengths, limits, anchors)
+
+
+def _pace(places: Sequence[_Place], ledger: WindowState) -> Pace:
+    fixed = np.array([place.window.kind == "fixed" for place in places])
+    return Pace(ledger.used.astype(np.float64), np.where(fixed, ledger.elapsed, np.nan))
 
 
 def _uvi(
