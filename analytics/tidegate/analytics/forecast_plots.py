@@ -156,7 +156,7 @@ def _mark_dry(plot: Plot, period: Period, size: float, top: float) -> None:
         at = period.dry_s / size
         plot.line([(at, 0), (at, top)], "dry")
         late = period.dry_s > 0.7 * period.length_s
-        plot.text(at, 0.9 * top, f"ran dry at {at:.3g}", anchor="end" if late else "start")
+        plot.text(at, 0.06 * top, f"ran dry at {at:.3g}", anchor="end" if late else "start")
 
 
 def _short(units: float) -> str:

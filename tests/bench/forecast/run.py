@@ -1,7 +1,7 @@
 """Forecasts on recorded traffic, beside tuned baselines: `make bench-forecast` [FORECAST="--without-hindsight"].
 
 Prints what the issue asks to be shown, and writes build/forecast.json: the headline figures, the tables, and the
-reliability curve. ServeGen: arXiv 2505.09999; Azure: Splitwise, ISCA 2024; sessions: kv-cache-tester.
+reliability curve; and build/forecast.html, the same with plots. ServeGen: arXiv 2505.09999; Azure: Splitwise, ISCA 2024; sessions: kv-cache-tester.
 """
 
 import json
@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from bench.forecast import azure, first_request, percent, servegen, speed  # noqa: E402
+from bench.forecast.page import bench_page, examples  # noqa: E402
 from bench.forecast.traffic import servegen as servegen_traffic  # noqa: E402
 from bench.forecast.traffic import shared_folder  # noqa: E402
 
@@ -58,6 +59,8 @@ def figures(folder: Path) -> dict[str, Any]:
         },
         "by_place": servegen.by_place(found),
         "reliability": _reliability(found),
+        "leads_min": servegen.leads_min(found, ours["alarm_limit"]),
+        "examples": examples(found),
     }
 
 
@@ -102,6 +105,7 @@ def _store(result: dict[str, Any]) -> None:
     out = ROOT / "build"
     out.mkdir(exist_ok=True)
     (out / "forecast.json").write_text(json.dumps(result, indent=2) + "\n")
+    (out / "forecast.html").write_text(bench_page(result), encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:

@@ -61,10 +61,17 @@ def alarms(
     rung = p >= limit
     early = np.unique(window[rung & (lead_s >= at_least_s)])
     could = np.unique(window[lead_s >= at_least_s])
+    leads = first_leads(p, limit, window, lead_s)
+    return early.size / max(could.size, 1), float(np.median(leads)) if leads.size else 0.0
+
+
+def first_leads(p: FloatArray, limit: float, window: IntArray, lead_s: FloatArray) -> FloatArray:
+    """Lead of the first alarm of each window that has one; arguments as of `alarms`."""
+    rung = p >= limit
     first = np.full(int(window.max(initial=0)) + 1, -np.inf)
     np.maximum.at(first, window[rung], lead_s[rung])
-    leads = first[np.isfinite(first)]
-    return early.size / max(could.size, 1), float(np.median(leads)) if leads.size else 0.0
+    leads: FloatArray = first[np.isfinite(first)]
+    return leads
 
 
 def gain_interval(loss: FloatArray, other: FloatArray, series: IntArray, draws: int = 2000) -> list[float]:

@@ -121,6 +121,15 @@ def announced(found: Evaluation, task: Task, p: FloatArray) -> dict[str, float]:
     return {"recall_30min": recall, "lead_min": median_s / 60.0, "alarm_limit": limit}
 
 
+def leads_min(found: Evaluation, limit: float) -> list[float]:
+    """Minutes from the first of our alarms at `limit` to exhaustion, of each window announced."""
+    hit = found.fixed.outcome > 0
+    window = found.fixed.series * found.traffic.units.shape[1] + found.fixed.window
+    lead = lead_s(found.traffic, found.fixed, found.quota)
+    first = scores.first_leads(found.marks["hurdle"].fixed[hit], limit, window[hit], lead[hit])
+    return [round(seconds / 60.0, 1) for seconds in first.tolist()]
+
+
 def distribution(found: Evaluation) -> dict[str, float]:
     """Coverage of the intervals of the remaining use, and its CRPS over the window's total: windows with use."""
     rng = np.random.default_rng(5)
