@@ -56,6 +56,16 @@ def test_every_object_is_valid_to_the_last_field(variant: str, version: str) -> 
         kubernetes_validate.validate(thing, version, strict=True)
 
 
+def test_what_is_told_to_apply_first_deletes_the_jobs_that_cannot_be_changed(variant: str) -> None:
+    jobs = [job["metadata"]["name"] for job in of_kind(variant, "Job")]
+    lines = [line.strip() for line in (FOLDER / "README.md").read_text().splitlines()]
+    (apply,) = (
+        index for index, line in enumerate(lines) if line.startswith("kubectl") and " apply -k " in line
+    )
+    before = [line for line in lines[:apply] if " delete job " in line]
+    assert before == [f"kubectl -n tidegate delete job {' '.join(jobs)} --ignore-not-found"]
+
+
 def test_every_file_of_a_variant_is_used(variant: str) -> None:
     text = (FOLDER / variant / "kustomization.yaml").read_text()
     files = {path.name for path in (FOLDER / variant).iterdir() if path.is_file()}

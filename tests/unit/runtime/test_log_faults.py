@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from tidegate.events.control import DeadLetter
 from tidegate.events.errors import JournalCorrupt
 from tidegate.events.journal.store import DB
+from tidegate.events.topics import DEADLETTER
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.metrics import collect
 from tidegate.runtime.process import Stopping
 from tidegate.runtime.roles.log import LogRole
 from tidegate.runtime.settings import parse_settings
+
+LETTER = DeadLetter(topic="t", partition=0, offset=0, sha256="0" * 64, length=0, error="e")
 
 
 @pytest.fixture
@@ -53,6 +57,17 @@ async def test_a_damaged_journal_shows_in_log_and_numbers_until_it_is_gone(machi
     assert {(line["slot"], line["code"]) for line in faults} == {("gw-0", "journal_corrupt")}
     assert DB in faults[0]["why"]
     assert {line["slot"] for line in lines if line["event"] == "journal is relayed again"} == {"gw-0"}
+
+
+async def test_a_drain_counts_what_it_sent_by_journal(machine: Machine) -> None:
+    for slot, count in (("gw-0", 3), ("gw-1", 0)):
+        journal = await machine.open_journal(slot)
+        for _ in range(count):
+            await journal.wait_committed(journal.record(DEADLETTER, 0, "k", LETTER))
+        await journal.close()
+    sent: dict[str, int] = {}
+    await LogRole(machine).drain(machine.data_dir, sent=sent)(Stopping())
+    assert sent == {"gw-0": 3, "gw-1": 0}
 
 
 async def test_a_drain_that_meets_a_damaged_journal_fails_and_names_it(machine: Machine) -> None:

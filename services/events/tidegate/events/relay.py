@@ -108,6 +108,10 @@ class Relay:
         """Events sent since start."""
         return sum(slot.relay.sent for slot in self._slots.values())
 
+    def sent_by_journal(self) -> dict[str, int]:
+        """Events sent since start, by journal."""
+        return {folder.name: slot.relay.sent for folder, slot in self._slots.items()}
+
     def failing(self) -> int:
         """Journals that cannot be relayed, or settled as orphans, now; each is tried again."""
         return sum(slot.sending.is_failing or slot.ending.is_failing for slot in self._slots.values())

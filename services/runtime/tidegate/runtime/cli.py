@@ -1,8 +1,12 @@
 """The command `tidegate`."""
 
+import sys
+
 import typer
 
+from tidegate.events.errors import TidegateError
 from tidegate.runtime.commands import analytics, configs, demo, logs, prices, reconcile, roles, targets
+from tidegate.runtime.commands.shared import CANNOT_RUN, reason_of, tell
 
 app = typer.Typer(
     name="tidegate",
@@ -23,5 +27,10 @@ app.add_typer(targets.targets_app, name="targets")
 
 
 def main() -> None:
-    """Entry point of the console command."""
-    app()
+    """Entry point of the console command. What is wrong with a folder or file, and no command foresaw, is one line
+    too and exits with 2; only our own mistakes are traced back."""
+    try:
+        app()
+    except (TidegateError, OSError) as error:
+        tell(reason_of(error))
+        sys.exit(CANNOT_RUN)

@@ -47,7 +47,8 @@ class Machine:
         self.clock: Clock = clock or SystemClock()
         self.ids = IdSource(self.clock, secrets.randbits)
         self.env = environment() if env is None else env
-        self.data_dir = ((base or Path.cwd()) / settings.data_dir).resolve()
+        # Not `resolve`: links in a circle are told by whoever opens the folder.
+        self.data_dir = Path(os.path.realpath((base or Path.cwd()) / settings.data_dir))
         self.client_id = _client_id()
 
     @property
@@ -74,6 +75,11 @@ class Machine:
     def query_socket(self) -> Path:
         """Where the projector answers SQL."""
         return self.run_dir / "projector.sock"
+
+    @property
+    def admin_token_path(self) -> Path:
+        """The admin credential, where none is configured."""
+        return self.data_dir / "admin.token"
 
     def make_folders(self) -> None:
         """Create the folders that roles share, for us only."""

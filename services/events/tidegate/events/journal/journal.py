@@ -26,6 +26,8 @@ from tidegate.events.signals import AttemptStarted, UsageSettled
 from tidegate.events.topics import INDEX, SIGNALS, Topic
 from tidegate.events.types import AttemptId, Durability, EventId, SourceId
 
+JOURNALS = "journals"
+"""The folder of all slots, in a data folder."""
 MAINTAIN_S = 0.1
 MAINTAIN_SOON_S = 0.01
 BUSY_NS = 2_000_000
@@ -403,7 +405,7 @@ def _position(file: Path) -> int:
 
 def journal_folders(data_dir: Path) -> list[Path]:
     """Folders of all slots, in name order."""
-    root = data_dir / "journals"
+    root = data_dir / JOURNALS
     if not root.is_dir():
         return []
     return sorted(entry for entry in root.iterdir() if os.path.lexists(entry / "journal.db"))

@@ -1,6 +1,7 @@
 """`config check|schema` and `keys new`."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_bytes
 from typing import Annotated
@@ -8,20 +9,24 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidegate.events.config import Settings
+from tidegate.events.config import KeyName, Settings
 from tidegate.events.errors import TidegateError
 from tidegate.runtime.commands.shared import (
     FINDING,
     ConfigOption,
     JsonOption,
+    absolute,
     config_path,
     fail,
     print_json,
     say,
     settings_at,
+    tell,
 )
 from tidegate.runtime.machine import Machine
-from tidegate.runtime.settings import ConfigInvalid, read_config
+from tidegate.runtime.settings import ConfigInvalid, environment, find_config, load_settings, read_config
+
+NAME_RULE = "letters, digits and . _ : / @ + -, a letter or digit first, at most 128"
 
 config_app = typer.Typer(no_args_is_help=True, help="Check and describe the config.")
 keys_app = typer.Typer(no_args_is_help=True, help="API keys.")
@@ -37,7 +42,7 @@ def check(
 ) -> None:
     """Every mistake of the config at once: secrets and CA files of this machine, and targets that the log knows
     otherwise under their id, included. Exit code 1 when there is one, 2 when the file cannot be read."""
-    path = config_path(config).resolve()
+    path = absolute(config_path(config))
     try:
         path.read_bytes()
     except OSError as error:
@@ -89,17 +94,40 @@ def schema(
 
 
 @keys_app.command()
-def new(key_id: str, tenant: str, json: JsonOption = False) -> None:
-    """Make an API key: shown once here; the config keeps only its digest."""
+def new(key_id: str, tenant: str, config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Make an API key: shown once here; the config keeps only its digest. What the config that is found says
+    against it is told, so that `config check` will not be the first to."""
     from tidegate.gateway.credentials import key_digest, key_text
 
     key = key_text(token_bytes(32))
     digest = key_digest(key)
+    for name, value in (("KEY_ID", key_id), ("TENANT", tenant)):
+        try:
+            msgspec.convert(value, KeyName)
+        except msgspec.ValidationError:
+            fail(f"{name} `{value}`: {NAME_RULE}")
+    for said in _against(config, key_id, tenant):
+        tell(said)
     if json:
         print_json({"id": key_id, "tenant": tenant, "key": key, "digest": digest})
         return
     say(f"key (give it to the tenant, it is not shown again): {key}")
     say(f'\n[[keys]]\nid = "{key_id}"\ntenant = "{tenant}"\ndigest = "{digest}"')
+
+
+def _against(given: Path | None, key_id: str, tenant: str) -> Iterator[str]:
+    """Why this config would refuse the key. A first key may be made before there is any config."""
+    try:
+        path = find_config(given, environment(), Path.cwd(), Path.home())
+        settings = load_settings(path)
+    except ConfigInvalid as error:
+        if given is not None:
+            fail(str(error))
+        return
+    if tenant not in {known.id for known in settings.tenants}:
+        yield f"{path} has no tenant `{tenant}` yet: add [[tenants]], or `config check` refuses the key"
+    if key_id in {known.id for known in settings.keys}:
+        yield f"{path} has a key `{key_id}` already: replace it, or `config check` refuses the second one"
 
 
 @keys_app.command(name="list")

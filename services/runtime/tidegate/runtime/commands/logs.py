@@ -11,6 +11,7 @@ from tidegate.runtime.commands.shared import (
     ConfigOption,
     JsonOption,
     ParentOption,
+    absolute,
     fail,
     machine_of,
     print_json,
@@ -100,7 +101,7 @@ def kafka(
     if nodes == 2:
         fail("a cluster has one node or three: two cannot lose one")
     try:
-        run_dev_kafka(nodes, data.resolve(), port, places=from_environment(), say=say)
+        run_dev_kafka(nodes, absolute(data), port, places=from_environment(), say=say)
     except DevKafkaError as error:
         fail(str(error))
 

@@ -1,13 +1,14 @@
 """`serve`, and one command per role."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
+from tidegate.events.journal.journal import JOURNALS
 from tidegate.runtime.commands.bars import bars
-from tidegate.runtime.commands.shared import ConfigOption, ParentOption, say
+from tidegate.runtime.commands.shared import ConfigOption, ParentOption, absolute, fail, print_json, say
 from tidegate.runtime.commands.starting import ready_machine, told
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import BEHIND_GATEWAYS, CUT_AFTER_S, Stopping, beside, run_role
@@ -61,17 +62,48 @@ def log_role(
     config: ConfigOption = None,
     parent_fd: ParentOption = None,
     drain: Annotated[Path | None, typer.Option(help="Drain this data folder's journals, then end.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Of --drain: print JSON instead of text.")] = False,
 ) -> None:
-    """Relay and archiver."""
+    """Relay and archiver. With --drain: exit code 2 when FOLDER is no data folder, or is not drained to the end."""
     from tidegate.runtime.roles.log import LogRole
 
+    if json and drain is None:
+        fail("--json goes with --drain")
+    folder = None if drain is None else _with_journals(absolute(drain))
     machine, _ = ready_machine(config, "log")
     role = LogRole(machine)
-    if drain is not None:
-        with bars(quiet=False) as phases:
-            told(lambda: run_role(role.drain(drain.resolve(), phases("draining")), parent_fd))
+    if folder is not None:
+        sent: dict[str, int] = {}
+        with bars(quiet=json) as phases:
+            told(lambda: run_role(role.drain(folder, phases("draining"), sent), parent_fd))
+        _show_drained(folder, sent, json=json)
         return
     told(lambda: run_role(beside(role.run, *_companions(machine)), parent_fd))
+
+
+def _with_journals(folder: Path) -> Path:
+    """The folder; exits with 2 unless it is a data folder. Who drains deletes the folder afterwards."""
+    if not (folder / JOURNALS).is_dir():
+        _tell_no_data_folder(folder)
+    return folder
+
+
+def _tell_no_data_folder(folder: Path) -> NoReturn:
+    if not folder.is_dir():
+        fail(f"{folder} {'is no folder' if folder.exists() else 'does not exist'}: nothing was drained")
+    near = folder.parent if folder.name == JOURNALS else None
+    near = near or next((each for each in sorted(folder.iterdir()) if (each / JOURNALS).is_dir()), None)
+    meant = "" if near is None else f"; did you mean {near}?"
+    fail(f"{folder} is no data folder, it has no {JOURNALS}: nothing was drained{meant}")
+
+
+def _show_drained(folder: Path, sent: Mapping[str, int], *, json: bool) -> None:
+    if json:
+        print_json({"folder": str(folder), "journals": sent, "sent": sum(sent.values())})
+        return
+    for name, count in sent.items():
+        say(f"{name}: {count} events sent")
+    say(f"{folder} is drained: {len(sent)} journals, {sum(sent.values())} events sent")
 
 
 def _companions(machine: Machine) -> list[Callable[[], Awaitable[None]]]:

@@ -1,6 +1,7 @@
 """What commands share: finding the config, exit codes, output for people or machines."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -67,12 +68,24 @@ def fail(message: str, code: int = CANNOT_RUN) -> NoReturn:
     raise typer.Exit(code)
 
 
+def reason_of(error: Exception) -> str:
+    """What an error says to whoever typed the command: of a file or folder its name, too."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def config_path(given: Path | None) -> Path:
     """The config file of this call; exits with 2 when there is none."""
     try:
         return find_config(given, environment(), Path.cwd(), Path.home())
     except ConfigInvalid as error:
         fail(str(error))
+
+
+def absolute(path: Path) -> Path:
+    """The path without links. One that leads nowhere, or in a circle, is told by whoever reads it."""
+    return Path(os.path.realpath(path))
 
 
 def settings_at(path: Path) -> Settings:
@@ -85,7 +98,7 @@ def settings_at(path: Path) -> Settings:
 
 def machine_of(given: Path | None) -> tuple[Machine, Path]:
     """Machine and config path of this call. A relative data_dir counts from the config's folder."""
-    path = config_path(given).resolve()
+    path = absolute(config_path(given))
     return Machine(settings_at(path), base=path.parent), path
 
 

@@ -8,7 +8,7 @@ from msgspec import ValidationError, convert
 
 from tidegate.events.config import Slot
 from tidegate.events.errors import TidegateError
-from tidegate.runtime.commands.shared import config_path, fail
+from tidegate.runtime.commands.shared import absolute, config_path, fail, reason_of
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.ready import (
     ALL_TABLES,
@@ -19,7 +19,7 @@ from tidegate.runtime.ready import (
     socket_mistakes,
 )
 from tidegate.runtime.settings import ConfigFile, ConfigInvalid, read_config
-from tidegate.runtime.telemetry import configure, logger
+from tidegate.runtime.telemetry import configure, facts_of, logger
 
 _SERVES_THE_FILE = frozenset({"serve", "gateway", "admin"})
 """Roles that would use or publish a file that binds a target id anew."""
@@ -27,7 +27,7 @@ _SERVES_THE_FILE = frozenset({"serve", "gateway", "admin"})
 
 def ready_machine(given: Path | None, role: str, slot: str | None = None) -> tuple[Machine, Path]:
     """The machine for a role (or `serve`), its folders made; exits with 2 naming everything that is not right."""
-    path = config_path(given).resolve()
+    path = absolute(config_path(given))
     configure("supervisor" if role == "serve" else role, slot)
     try:
         file = read_config(path)
@@ -39,7 +39,10 @@ def ready_machine(given: Path | None, role: str, slot: str | None = None) -> tup
         asyncio.run(_look(machine, file, role))
     except TidegateError as error:
         fail(str(error))
-    machine.make_folders()
+    try:
+        machine.make_folders()
+    except OSError as error:
+        fail(f"the data folder cannot be used: {reason_of(error)}")
     return machine, path
 
 
@@ -76,17 +79,20 @@ async def _look(machine: Machine, file: ConfigFile, role: str) -> None:
 
 
 def told(run: Callable[[], None]) -> None:
-    """Run; an error of ours exits with 2 and its message, whatever task it came from."""
+    """Run; an error of ours or of a file exits with 2 and its message, whatever task it came from."""
     try:
         run()
-    except* TidegateError as group:
+    except* (TidegateError, OSError) as group:
+        for error in _leaves(group):
+            if isinstance(error, OSError):  # who has to mend it wants to know where it came from
+                logger().critical("role ended", **facts_of(error))
         errors = list(_leaves(group))
     else:
         return
-    fail("\n".join(dict.fromkeys(f"{error}" for error in errors)))
+    fail("\n".join(dict.fromkeys(map(reason_of, errors))))
 
 
-def _leaves(group: BaseExceptionGroup[TidegateError]) -> Iterator[TidegateError]:
+def _leaves(group: BaseExceptionGroup[TidegateError | OSError]) -> Iterator[TidegateError | OSError]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _leaves(error)

@@ -3,7 +3,7 @@
 import asyncio
 import getpass
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import httpx
 import msgspec
@@ -16,8 +16,12 @@ from tidegate.runtime.commands.shared import (
     fail,
     machine_of,
     print_json,
+    reason_of,
     say,
 )
+
+if TYPE_CHECKING:
+    from tidegate.runtime.machine import Machine
 
 targets_app = typer.Typer(no_args_is_help=True, help="Upstream targets and their kill-switches.")
 LocalOption = Annotated[
@@ -102,14 +106,33 @@ def _actor() -> str:
         return f"uid {os.getuid()}"
 
 
-def _through_admin(machine: Any, target: str, action: str, reason: str) -> Any:
+class _Serving(msgspec.Struct):
+    """What `tidegate serve` leaves of itself."""
+
+    admin_port: int
+
+
+def _admin_port(machine: "Machine") -> int:
+    """The one that `tidegate serve` has bound here, else the config's."""
+    state = machine.run_dir / "serve.json"
+    try:
+        return msgspec.json.decode(state.read_bytes(), type=_Serving).admin_port
+    except FileNotFoundError:
+        return machine.settings.admin.port
+    except (OSError, msgspec.DecodeError) as error:
+        fail(f"{state} cannot be read: {reason_of(error)}")
+
+
+def _through_admin(machine: "Machine", target: str, action: str, reason: str) -> Any:
     from tidegate.runtime.roles.admin import admin_token
     from tidegate.runtime.settings import ConfigInvalid
 
-    host, port = machine.settings.admin.host, machine.settings.admin.port
-    state = machine.run_dir / "serve.json"
-    if state.exists():
-        port = msgspec.json.decode(state.read_bytes())["admin_port"]
+    if machine.settings.admin.token is None and not machine.admin_token_path.exists():
+        fail(
+            f"there is no {machine.admin_token_path}: no admin has ever run on this data folder;"
+            " is `tidegate serve` running with this config? --local tells this machine's gateways"
+        )
+    host, port = machine.settings.admin.host, _admin_port(machine)
     try:
         answer = httpx.post(
             f"http://{host}:{port}/admin/targets/{target}/{action}",

@@ -36,7 +36,7 @@ def admin_token(machine: Machine) -> str:
     if reference is not None:
         token, where = resolve_secret(reference, machine.env, "admin token"), reference
     else:
-        path = machine.data_dir / "admin.token"
+        path = machine.admin_token_path
         make_once(path, secrets.token_urlsafe(32).encode())
         token, where = path.read_text().strip(), f"{path}: delete the file, and admin makes a new one"
     if len(token) < MIN_TOKEN_CHARS:

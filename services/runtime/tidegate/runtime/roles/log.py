@@ -60,10 +60,13 @@ class LogRole:
             await log.close()
 
     def drain(
-        self, data_dir: Path, watch: Callable[[int, int], None] = lambda _sent, _of: None
+        self,
+        data_dir: Path,
+        watch: Callable[[int, int], None] = lambda _sent, _of: None,
+        sent: dict[str, int] | None = None,
     ) -> Callable[[Stopping], Awaitable[None]]:
         """A role that drains another folder's orphaned journals and ends; `watch` is told the events sent, and
-        how many there are.
+        how many there are; `sent` holds at the end how many they were by journal.
         """
 
         async def run(_stopping: Stopping) -> None:
@@ -73,6 +76,8 @@ class LogRole:
             watching = asyncio.ensure_future(_watch(relay, watch))
             try:
                 await relay.drain()
+                if sent is not None:
+                    sent.update(relay.sent_by_journal())
                 logger().info("drained", path=str(data_dir), count=relay.sent())
             except TidegateError as error:
                 logger().error("not drained", code=error.code, why=str(error))
