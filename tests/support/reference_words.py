@@ -125,7 +125,10 @@ SETTINGS: dict[str, dict[str, str]] = {
     "[[pools.windows]]": {
         "id": "Name of the window within its pool.",
         "unit": "What the provider counts.",
-        "limit": "Units per period.",
+        "limit": "Units per period. Workers of one machine share what the beliefs say is left: a burst stays within it, but for the"
+        " rounding of their shares (one request a worker). What another worker or machine has under way is seen once it is settled and"
+        " folded, within a second: by so much may be asked beyond the limit, and the provider's refusal then closes the pool until its"
+        " reset. Machines do not share: while the log is away, each may use what was last known to be left.",
         "duration_s": "Length of a period.",
         "kind": "`fixed`: periods start at `anchor` + k·duration. `first_request`: at the first use after the last ended.",
         "anchor": "Start of one `fixed` period.",
@@ -154,7 +157,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "vision": "Takes images.",
         "tools": "Takes tools.",
         "reasoning": "Takes requests that ask for reasoning.",
-        "max_in_flight": "Attempts at once from all workers, shared out among them and rounded up.",
+        "max_in_flight": "Attempts at once from all workers of a machine, shared out among them and rounded up; each machine has as many.",
         "allow_private": "Allows loopback and private addresses, and `http`. Metadata addresses stay refused.",
         "ca_file": "Absolute path of a PEM file of the authorities that sign this upstream; the system's by default.",
         "proxy": "HTTP proxy for CONNECT, `http://host:port`. The environment's proxies are never used.",

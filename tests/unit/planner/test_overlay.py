@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from support.planning import NOW_NS, S
+from support.planning import NOW_NS, S, ask, flat, plan, routing, target, verdict, window, world
 from tidegate.events.causes import Consequence
 from tidegate.events.decision import NOTHING_LOCAL, LocalView, WindowUse
 from tidegate.events.money import Tokens
@@ -220,6 +220,38 @@ def test_workers_that_share_a_cap_keep_to_it_together() -> None:
     overlay.started(AttemptId("x"), TargetId("a"), PoolId("p"))
     assert of(overlay).in_flight == 2
     overlay.settled(AttemptId("x"), (), 5)
+    assert of(overlay) is NOTHING_LOCAL
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4, 7, 16])
+@pytest.mark.parametrize("limit", [1, 5, 20, 1_000])
+def test_a_burst_over_workers_that_share_a_window_keeps_to_it(workers: int, limit: int) -> None:
+    """Together they send what is left, and never more than the rounding of their shares."""
+    view = world(routing([target("a", pool="p")], [flat("p", window("w", "requests", limit))]))
+    overlays = [Overlay(f"gw-{n}@1", workers=workers) for n in range(workers)]
+    sent = 0
+    for turn in range(4 * limit + workers):
+        overlay = overlays[turn % workers]
+        local = of(overlay)
+        made = plan(view, ask(), {"a": local})
+        if made.chosen is None:
+            assert verdict(made, "a").reason == "window_exhausted"
+            continue
+        sent += 1
+        overlay.started(AttemptId(str(sent)), A, P, verdict(made, "a").uses)
+    assert limit <= sent < limit + workers
+
+
+def test_what_the_snapshots_cover_counts_once_again() -> None:
+    overlay = Overlay("gw@1", workers=4)
+    overlay.started(AttemptId("1"), A, P, use(10))
+    overlay.started(AttemptId("2"), A, P, use(1))
+    assert of(overlay).uses == use(44)
+    overlay.settled(AttemptId("1"), use(3), seq=4)
+    assert of(overlay).uses == use(16)
+    overlay.applied(HERE, {"gw@1": 4})
+    assert of(overlay).uses == use(4)
+    overlay.undone(AttemptId("2"))
     assert of(overlay) is NOTHING_LOCAL
 
 

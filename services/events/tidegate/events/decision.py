@@ -68,7 +68,7 @@ class LocalView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     in_flight: int = 0
     """Attempts running here, times the workers that share the target's cap."""
     uses: tuple[WindowUse, ...] = ()
-    """Own uses that `Applied` does not cover yet."""
+    """Own uses that `Applied` does not cover yet, times the workers that share the quota."""
     refusing_until_ns: int | None = None
     """Own 429s and failures that `Applied` does not cover yet: the target is closed until then."""
     pool_until_ns: int | None = None

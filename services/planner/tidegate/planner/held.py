@@ -81,12 +81,16 @@ class HeldTarget(_Held):
 
 
 class HeldPool(_Held):
-    """A pool with a refusal, or units per window period: of open attempts, and of settled ones to be covered."""
+    """A pool with a refusal, or units per window period: of open attempts, and of settled ones to be covered.
 
-    __slots__ = ("_pending", "_units", "_uses")
+    Each unit is shown `shares` times: once for every worker that may take as much meanwhile.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_pending", "_shares", "_units", "_uses")
+
+    def __init__(self, shares: int) -> None:
         super().__init__()
+        self._shares = shares
         self._pending: deque[tuple[int, Sequence[WindowUse]]] = deque()
         self._units: dict[Period, int] = {}
         self._uses: tuple[WindowUse, ...] | None = ()
@@ -96,7 +100,8 @@ class HeldPool(_Held):
         """Units by window period; made when a decision reads them, attempts change them more often."""
         uses = self._uses
         if uses is None:
-            uses = tuple([WindowUse(window, start, n) for (window, start), n in self._units.items()])
+            shares = self._shares
+            uses = tuple([WindowUse(window, start, n * shares) for (window, start), n in self._units.items()])
             self._uses = uses
         return uses
 

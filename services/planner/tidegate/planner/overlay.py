@@ -36,8 +36,8 @@ _COLD: Mapping[TargetId, _Memory] = {}
 class Overlay:
     """Local knowledge of one worker. `source` is the worker's own, as in its events and in `Applied`.
 
-    `workers` share the caps on attempts in flight: each counts its own that many times, so that together they
-    keep to a cap without talking to each other.
+    `workers` share the caps on attempts in flight and what the snapshots say is left of quota windows: each counts
+    its own that many times, so that together they keep to a cap or a quota without talking to each other.
     """
 
     def __init__(self, source: str, max_sessions: int = 4_096, workers: int = 1) -> None:
@@ -192,7 +192,7 @@ class Overlay:
     def _pool(self, pool: PoolId) -> HeldPool:
         known = self._pools.get(pool)
         if known is None:
-            known = self._pools[pool] = HeldPool()
+            known = self._pools[pool] = HeldPool(self._workers)
         return known
 
     def _forget_idle(self, target: TargetId, pool: PoolId) -> None:
