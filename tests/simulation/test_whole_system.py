@@ -190,8 +190,10 @@ def test_a_new_period_brings_the_plan_back(history: History) -> None:
         early = [d for d in history.events_of(DecisionMade) if begin_s <= history.at_s(d) < begin_s + FAR_S]
         verdicts = [verdict for d in early for verdict in d.data.candidates if verdict.pool == "subscription"]
         assert "window_exhausted" not in {verdict.reason for verdict in verdicts}, f"period {period}"
-        # Quota that is plenty costs next to nothing: where no fault has closed the target, it is taken.
-        takes = [d.data.chosen for d in early if d.data.candidates[0].reason is None]
+        # Quota that is plenty costs next to nothing: where no fault has closed the target, it is taken, once
+        # something is believed of the new period. Until then it has its prior price, about that of the others.
+        first = [(d.data.candidates[0], d.data.chosen) for d in early]
+        takes = [chosen for plan, chosen in first if plan.reason is None and plan.p_exhaust is not None]
         assert takes, f"period {period}"
         assert all(chosen is not None and chosen.startswith("plan-") for chosen in takes), f"period {period}"
 
