@@ -73,11 +73,21 @@ TEST = [
 ]
 NIGHTLY = [
     Suite(
-        f"nightly {place}",
-        [*PYTEST, "-o", "faulthandler_timeout=3600", "-m", "nightly", f"tests/{place}"],
-        Place.ALONE,
+        f"nightly {name}",
+        [*PYTEST, "-o", "faulthandler_timeout=3600", "-m", "nightly", f"tests/{name}"],
+        place,
     )
-    for place in ("unit", "contract", "simulation", "kafka", "e2e", "crash", "bench", "agents", "fuzz")
+    for name, place in {
+        "kafka": Place.PROCESSES,
+        "e2e": Place.PROCESSES,
+        "crash": Place.PROCESSES,
+        "agents": Place.PROCESSES,
+        "contract": Place.ONE_THREAD,
+        "unit": Place.ONE_THREAD,
+        "simulation": Place.ONE_THREAD,
+        "bench": Place.ONE_THREAD,
+        "fuzz": Place.ALONE,
+    }.items()
 ]
 AGENTS = [Suite("agents", [*PYTEST, "tests/agents"], Place.ALONE)]
 FUZZ = [suite for suite in NIGHTLY if suite.name == "nightly fuzz"]
