@@ -32,7 +32,7 @@ ROUTES = {"chat": ("alpha", "beta"), "plan": ("plan", "alpha"), "messages": ("ga
 DEADLINE_S = 60.0
 POLL_S = 0.01
 
-# At each tenth request of a provider exactly one of these strikes: two in a row would close its targets.
+# At each tenth request of a provider exactly one of these strikes: rows of them would close its targets.
 FAULTS = [
     {"kind": "billed_no_bytes", "every_n": 50},
     {"kind": "rst", "every_n": 40},
