@@ -182,15 +182,21 @@ async def positions_of(log: EventLog) -> dict[int, int]:
 
 
 async def wait_estimated(log: EventLog) -> None:
-    """Until the stored state includes every signal the log holds now."""
+    """Until the stored state includes every signal the log holds now, however long: it only may not stand still."""
     ends = {p: await log.end(TopicPartition(SIGNALS.name, p)) for p in range(PARTITIONS)}
     at: dict[int, int] = {}
+    left = sum(ends.values())
 
-    async def caught_up() -> bool:
+    async def goes_on() -> bool:
         at.update(await positions_of(log))
-        return all(at.get(p, 0) >= end for p, end in ends.items())
+        return missing() < left
 
-    await until(caught_up, lambda: f"the estimator: at {at}, ends {ends}")
+    def missing() -> int:
+        return sum(max(0, end - at.get(p, 0)) for p, end in ends.items())
+
+    while left:
+        await until(goes_on, lambda: f"the estimator to go on: at {at}, ends {ends}")
+        left = missing()
 
 
 async def stored_rows(log: EventLog) -> dict[str, bytes]:
