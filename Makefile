@@ -1,5 +1,6 @@
 # Needs Python 3.11 and make; everything else comes hash-checked into .venv.
-PYTHON ?= python3.11
+# The distribution's own build, where there is one that can make environments: builds from source are often a quarter slower.
+PYTHON ?= $(shell /usr/bin/python3.11 -c 'import ensurepip, venv' 2>/dev/null && echo /usr/bin/python3.11 || echo python3.11)
 BIN := .venv/bin
 # Modules are compiled when they are first imported: most never are, and compiling all takes longer than unpacking.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
