@@ -11,7 +11,7 @@ import pytest
 
 from tidegate.estimator.fold import Signal, fold
 from tidegate.estimator.publish import publish
-from tidegate.estimator.state import Row, State, upcast_row
+from tidegate.estimator.state import FOLD_VERSION, Row, State, upcast_row
 from tidegate.events.config import Pool, Routing, Window
 from tidegate.events.decision import WindowUse
 from tidegate.events.envelope import Envelope
@@ -258,7 +258,7 @@ def test_a_state_without_reports_loads_and_is_folded_on() -> None:
     row = folded([], [one for one in DAY if isinstance(one.data, UsageSettled)]).pool_row(P)
     row.fold = 2
     assert b"told" not in msgspec.json.encode(row)
-    assert upcast_row(row).fold == 3
+    assert upcast_row(row).fold == FOLD_VERSION
     state = State()
     state.load(row, 0)
     at_ns = START_NS + 3 * WINDOW_NS - NS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 
 import pytest
 from hypothesis import given
@@ -80,6 +81,37 @@ def test_what_cannot_be_decoded_is_left_as_it_is_and_no_bomb_opens() -> None:
     assert headers.is_coded(coded)
     assert not headers.is_coded([(b"content-encoding", b"identity")])
     assert not headers.is_coded([])
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "read"),
+    [
+        (b"gzip", gzip.compress(b"words"), b"words"),
+        (b"deflate", zlib.compress(b"words"), b"words"),
+        (b"gzip", gzip.compress(b"words")[:-3], None),
+        (b"gzip", gzip.compress(b"words") + b"more", None),
+        (b"gzip", gzip.compress(b"0" * 101), None),
+        (b"gzip", b"words", None),
+        (b"br", b"words", None),
+        (b"gzip, br", gzip.compress(b"words"), None),
+    ],
+)
+def test_a_body_is_decoded_whole_or_not_at_all(coding: bytes, body: bytes, read: bytes | None) -> None:
+    assert headers.decoded_whole([(b"content-encoding", coding)], body, 100) == read
+
+
+def test_limits_in_the_other_vendors_names_are_told_in_the_clients_unless_its_own_are_there() -> None:
+    theirs = [
+        (b"anthropic-ratelimit-requests-limit", b"50"),
+        (b"anthropic-ratelimit-requests-remaining", b"7"),
+    ]
+    told = headers.response_lines(theirs, "openai", "r", NOW)
+    assert b"x-ratelimit-limit-requests: 50\r\n" in told
+    assert b"x-ratelimit-remaining-requests: 7\r\n" in told
+    assert b"anthropic" not in told
+    own = [(b"x-ratelimit-limit-requests", b"60"), *theirs, (b"date", b"now"), (b"set-cookie", b"c")]
+    told = headers.response_lines(own, "openai", "r", NOW)
+    assert told == b"x-ratelimit-limit-requests: 60\r\nx-request-id: r\r\n"
 
 
 def test_a_query_goes_behind_the_path_and_cannot_break_the_request_line() -> None:
