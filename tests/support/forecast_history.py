@@ -14,9 +14,10 @@ LENGTH_NS = 600 * S
 class Told:
     """Snapshots of one window, in order of time."""
 
-    def __init__(self, history: History, limit: int = 100) -> None:
+    def __init__(self, history: History, limit: int = 100, *, rolling: bool = False) -> None:
         self.history = history
         self.limit = limit
+        self.rolling = rolling
         self.begin_ns = history.clock.wall_ns()
         self._version = 0
 
@@ -27,8 +28,9 @@ class Told:
         clock = self.history.clock
         clock.advance_ns(self.begin_ns + int(at_s * S) - clock.wall_ns())
         start_ns = self.begin_ns + int((600.0 * (at_s // 600) if start_s is None else start_s) * S)
+        period = (None, None, LENGTH_NS) if self.rolling else (start_ns, start_ns + LENGTH_NS, None)
         belief = WindowBelief(
-            window=WINDOW, period_start_ns=start_ns, resets_at_ns=start_ns + LENGTH_NS, used=used,
+            window=WINDOW, period_start_ns=period[0], resets_at_ns=period[1], rolls_ns=period[2], used=used,
             limit=self.limit, p_exhaust=p, **said,  # type: ignore[arg-type]
         )  # fmt: skip
         self._version += 1

@@ -100,7 +100,12 @@ def kind_of(kind: types.Type) -> str:
 
 def _bounds(kind: types.IntType | types.FloatType) -> str:
     limits = (("≥", kind.ge), (">", kind.gt), ("≤", kind.le), ("<", kind.lt))
-    said = [f"{sign} {bound}" for sign, bound in limits if bound is not None]
+    # Which of two equal constraints of the same type is meant, `typing` does not tell apart: 0 may come as 0.0.
+    said = [
+        f"{sign} {int(bound) if bound == int(bound) else bound}"
+        for sign, bound in limits
+        if bound is not None
+    ]
     return f" {' and '.join(said)}" if said else ""
 
 

@@ -130,11 +130,13 @@ SETTINGS: dict[str, dict[str, str]] = {
         " folded, within a second: by so much may be asked beyond the limit, and the provider's refusal then closes the pool until its"
         " reset. Machines do not share: while the log is away, each may use what was last known to be left.",
         "duration_s": "Length of a period.",
-        "kind": "`fixed`: periods start at `anchor` + k·duration. `first_request`: at the first use after the last ended.",
+        "kind": "`fixed`: periods start at `anchor` + k·duration. `first_request`: at the first use after the last ended. `rolling`:"
+        " no periods, what was used in the last `duration_s` counts; counted in sixtieths of it, so that a use counts up to a sixtieth"
+        " longer than at the provider, never shorter. Its forecasts look one `duration_s` ahead.",
         "anchor": "Start of one `fixed` period.",
         "scope": "The limit in the provider's headers that measures it: `unified-5h` of `anthropic-ratelimit-unified-5h-utilization`,"
         " `codex-primary` or `codex-secondary`, `requests` or `tokens` of `x-ratelimit-…`. What others of the same account use is then"
-        " seen, counts against the window and is forecast as well.",
+        " seen, counts against the window and is forecast as well. Not of a `rolling` window.",
         "percent_only": "The provider tells shares of it but no capacity: that is estimated from our own use, with its variance;"
         " `limit` is where it begins: its order of magnitude is enough, and it refuses nobody while nothing else is known. Needs `scope`.",
     },

@@ -74,7 +74,7 @@ def _price(price: ListPrice | None) -> Row:
 
 
 def _use(use: WindowUse) -> Row:
-    return (use.window, use.period_start_ns, use.units, use.duration_ns, use.first_request)
+    return (use.window, use.period_start_ns, use.units, use.duration_ns, use.first_request, use.rolling)
 
 
 def _request_admitted(place: Place, envelope: Envelope, data: RequestAdmitted) -> Rows:
@@ -342,6 +342,7 @@ def _window(window: WindowBelief) -> Row:
         window.window,
         window.period_start_ns,
         window.resets_at_ns,
+        window.rolls_ns,
         window.used,
         window.limit,
         window.status,

@@ -67,7 +67,7 @@ PLACE = (Column("log_partition", "INTEGER"), Column("log_offset", "BIGINT"))
 _HEAD = PLACE + _text("event") + _int("ts_ns") + _text("source tenant request session")
 _OF_DECISION = PLACE + _int("ts_ns") + _text("tenant request decision")
 _OF_ATTEMPT = PLACE + _int("ts_ns") + _text("tenant request attempt target pool")
-_WINDOW_USE = _text("window_id") + _int("period_start_ns units duration_ns") + _flag("first_request")
+_WINDOW_USE = _text("window_id") + _int("period_start_ns units duration_ns") + _flag("first_request rolling")
 _TOKENS = _int("input_uncached cache_read cache_write_5m cache_write_1h output reasoning")
 _LIST_PRICE = _int(
     "price_input_uncached price_cache_read price_cache_write_5m price_cache_write_1h price_output"
@@ -214,7 +214,7 @@ TABLES: tuple[Table, ...] = (
         _text("pool"),
         _int("version"),
         _text("window_id"),
-        _int("period_start_ns resets_at_ns used quota_limit"),
+        _int("period_start_ns resets_at_ns rolls_ns used quota_limit"),
         _text("status"),
         _real("uvi p_exhaust"),
         _int("exhausts_at_ns exhausts_p10_ns exhausts_p50_ns exhausts_p90_ns"),

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from support.forecast_history import Told
+from support.forecast_history import LENGTH_NS, Told
 from support.history import History, S
 from support.read_model import dicts, filled
 
@@ -57,3 +57,25 @@ async def test_starts_that_differ_a_little_are_one_period(tmp_path: Path) -> Non
     made.at(90, 20, 0.3, start_s=0.0)
     made.at(601, 0, 0.3, start_s=600.2)
     assert [row["period"] for row in await told(tmp_path, made)] == [1, 1, 2]
+
+
+async def test_a_forecast_of_a_rolling_window_is_of_its_length_to_come(tmp_path: Path) -> None:
+    made = Told(History(), rolling=True)
+    first_s = -made.begin_ns % (600 * S) / S  # where a stretch of ten minutes begins
+    for at_s, used, p in ((0, 10, 0.3), (500, 60, 0.8), (700, 100, 1.0), (1_400, 20, 0.1)):
+        made.at(first_s + at_s, used, p)
+    early, late, after = await told(tmp_path, made)
+    begin_ns = made.begin_ns + int(first_s * S)
+    assert (early["period_start_ns"], early["resets_at_ns"]) == (begin_ns, begin_ns + 600 * S)
+    assert early["exhausted"] is False, "dry only eleven minutes later"
+    assert (late["exhausted"], late["exhausted_ns"]) == (True, begin_ns + 700 * S)
+    assert (after["exhausted"], after["period"]) == (None, 2)
+    assert [row["final_used"] for row in (early, late, after)] == [None] * 3
+
+
+async def test_what_was_settled_in_a_rolling_window_is_that_of_its_length(tmp_path: Path) -> None:
+    made = Told(History(), rolling=True)
+    made.at(0, 10, 0.3)
+    await filled(tmp_path / "m.duckdb", made.history)
+    (row,) = dicts(tmp_path / "m.duckdb", "SELECT rolls_ns, resets_at_ns, settled_units FROM v_windows")
+    assert row == {"rolls_ns": LENGTH_NS, "resets_at_ns": None, "settled_units": None}

@@ -115,6 +115,7 @@ def test_all_mistakes_are_told_at_once_by_name_and_line() -> None:
             "needs a window",
         ),
         (("limit = 100", "limit = 100\npercent_only = true"), "window `5h` needs `scope`"),
+        (("limit = 100", 'limit = 100\nkind = "rolling"\nscope = "requests"'), "`5h` rolls"),
         (
             (
                 "duration_s = 18000",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.simulator.config import WindowRule
-from tidegate.simulator.windows import Window, span_name, tightest
+from tidegate.simulator.windows import Window, span_name, tightest, window_of
 
 
 def window(kind: str, unit: str, limit: int, duration_s: float = 100.0, speed: float = 1.0) -> Window:
@@ -110,3 +110,58 @@ def test_a_percentage_is_whole_and_never_above_a_hundred() -> None:
     assert tokens.state(1.0).percent == 42
     tokens.settle(1.0, 2_000)
     assert tokens.state(1.0).percent == 100
+
+
+def rolling(unit: str, limit: int, speed: float = 1.0, outside_per_hour: float = 0.0) -> Window:
+    rule = WindowRule(
+        duration_s=100.0, unit=unit, limit=limit, kind="rolling", outside_per_hour=outside_per_hour  # type: ignore[arg-type]
+    )  # fmt: skip
+    return window_of(rule, speed)
+
+
+def test_each_use_of_a_rolling_window_counts_for_the_duration_to_the_moment() -> None:
+    each = rolling("requests", 3)
+    for at_s in (10.0, 40.0, 70.0):
+        assert each.admits(at_s, 1)
+        each.admit(at_s, 1)
+    assert not each.admits(109.9, 1)
+    assert each.admits(110.0, 1)
+    assert (each.state(110.0).used, each.state(140.0).used, each.state(170.0).used) == (2, 1, 0)
+
+
+def test_a_rolling_window_is_free_again_when_its_last_use_ages_out_and_has_room_when_enough_of_it_does() -> (
+    None
+):
+    each = rolling("requests", 3)
+    assert each.state(0.0).reset_s is None
+    for at_s in (10.0, 40.0, 70.0):
+        each.admit(at_s, 1)
+    assert each.state(80.0).reset_s == 170.0
+    assert (each.room_s(80.0, 1), each.room_s(80.0, 2), each.room_s(80.0, 3)) == (110.0, 140.0, 170.0)
+    assert each.room_s(80.0, 4) == 180.0
+
+
+def test_tokens_of_a_rolling_window_count_from_when_they_are_billed_and_others_use_it_evenly() -> None:
+    each = rolling("tokens", 50, speed=2.0, outside_per_hour=720.0)
+    assert each.state(0.0).used == 20
+    each.admit(0.0, 1)
+    each.settle(5.0, 30)
+    assert not each.admits(5.0, 1)
+    assert each.room_s(6.0, 1) == 55.0
+    assert each.admits(55.0, 1)
+
+
+@given(st.lists(st.tuples(st.floats(0, 30), st.integers(1, 3)), max_size=60), st.integers(3, 10))
+def test_no_stretch_of_the_duration_admits_more_than_the_limit_of_a_rolling_window(
+    steps: list[tuple[float, int]], limit: int
+) -> None:
+    each, now_s = rolling("requests", limit), 0.0
+    taken: list[tuple[float, int]] = []
+    for wait_s, weight in steps:
+        now_s += wait_s
+        if not each.admits(now_s, weight):
+            now_s = each.room_s(now_s, weight)
+        assert each.admits(now_s, weight)
+        each.admit(now_s, weight)
+        taken.append((now_s, weight))
+        assert sum(units for at_s, units in taken if now_s < at_s + 100.0) <= limit

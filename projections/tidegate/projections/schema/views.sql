@@ -261,6 +261,7 @@ LEFT JOIN r_outcomes AS o ON o.request = f.request;
 
 -- What is believed now of each quota window, beside the units settled in that period: the windows of the pool's
 -- newest snapshot, so that one taken out of the config is gone. Two gateways may name different starts of a period that began with its first request: what overlaps the period counts.
+-- Of a rolling window, which has no period, the units of the last `rolls_ns` count.
 CREATE VIEW v_windows AS
 WITH believed AS (
     SELECT w.*
@@ -277,14 +278,15 @@ settled AS (
     FROM believed AS b
     JOIN r_uses AS u
         ON u.pool = b.pool AND u.window_id = b.window_id
-        AND u.period_start_ns < coalesce(b.resets_at_ns, b.period_start_ns + 1)
-        AND u.period_start_ns + greatest(u.duration_ns, 1) > b.period_start_ns
+        AND u.period_start_ns < coalesce(b.resets_at_ns, b.period_start_ns + 1, b.ts_ns)
+        AND u.period_start_ns + greatest(u.duration_ns, 1) > coalesce(b.period_start_ns, b.ts_ns)
+        AND (b.period_start_ns IS NOT NULL OR b.rolls_ns IS NOT NULL)
     GROUP BY b.pool, b.window_id
 )
 SELECT
     b.pool, b.window_id, b.version, b.status, b.quota_limit, b.used,
     s.units AS settled_units,
-    b.period_start_ns, b.resets_at_ns, b.uvi, b.p_exhaust, b.exhausts_at_ns, b.exhausts_sd_s,
+    b.period_start_ns, b.resets_at_ns, b.rolls_ns, b.uvi, b.p_exhaust, b.exhausts_at_ns, b.exhausts_sd_s,
     b.remaining_demand, b.use_p90, b.shadow_nanousd, b.amortised_nanousd,
     b.capacity, b.capacity_sd, b.outside, b.outside_sd, b.outside_demand,
     b.ts_ns AS believed_ns
@@ -352,14 +354,19 @@ SELECT topic, log_partition, next_offset FROM positions;
 
 -- What was forecast of each quota window beside what happened: the last forecast of each thirtieth of a window, since
 -- those in between are near copies. A window that is dry already is not forecast. `exhausted` is NULL while nobody
--- can know; `final_used` is what was used by the reset, and ends at the limit, as use does.
+-- can know; `final_used` is what was used by the reset, and ends at the limit, as use does. A rolling window has no reset:
+-- a forecast is of the `rolls_ns` after it, its periods are stretches of that length, and there is no `final_used`.
 CREATE VIEW v_forecasts AS
 WITH said AS (
-    SELECT *
+    SELECT * REPLACE (
+        CASE WHEN rolls_ns IS NULL THEN period_start_ns ELSE ts_ns // rolls_ns * rolls_ns END AS period_start_ns,
+        CASE WHEN rolls_ns IS NULL THEN resets_at_ns ELSE ts_ns + rolls_ns END AS resets_at_ns
+    )
     FROM r_windows
-    WHERE p_exhaust IS NOT NULL AND used < quota_limit AND ts_ns < resets_at_ns
+    WHERE p_exhaust IS NOT NULL AND used < quota_limit AND (ts_ns < resets_at_ns OR rolls_ns IS NOT NULL)
     QUALIFY row_number() OVER (
-        PARTITION BY pool, window_id, ts_ns // greatest((resets_at_ns - period_start_ns) // 30, 1)
+        PARTITION BY
+            pool, window_id, ts_ns // greatest(coalesce(rolls_ns, resets_at_ns - period_start_ns) // 30, 1)
         ORDER BY version DESC
     ) = 1
 ),
@@ -370,7 +377,12 @@ numbered AS (
         SELECT
             *,
             CAST(coalesce(
-                period_start_ns >= lag(resets_at_ns) OVER (PARTITION BY pool, window_id ORDER BY version), true
+                CASE
+                    WHEN rolls_ns IS NULL THEN
+                        period_start_ns >= lag(resets_at_ns) OVER (PARTITION BY pool, window_id ORDER BY version)
+                    ELSE period_start_ns > lag(period_start_ns) OVER (PARTITION BY pool, window_id ORDER BY version)
+                END,
+                true
             ) AS INTEGER) AS begins
         FROM said
     )
@@ -404,5 +416,5 @@ SELECT
     CASE WHEN exhausted_ns IS NOT NULL THEN true WHEN is_over THEN false END AS exhausted,
     exhausted_ns,
     make_timestamp(exhausted_ns // 1000) AS exhausted_at,
-    CASE WHEN is_over OR exhausted_ns IS NOT NULL THEN used_by_then END AS final_used
+    CASE WHEN rolls_ns IS NULL AND (is_over OR exhausted_ns IS NOT NULL) THEN used_by_then END AS final_used
 FROM beside;

@@ -11,6 +11,8 @@ from tidegate.estimator.state import RATES, State
 
 four, six = Struct("=4q").pack, Struct("=6q").pack
 """Pack a row. Raise struct.error for what is no integer of 64 bits."""
+ROLLING = -1
+"""Instead of an overlap: the use is of a rolling window."""
 HALF_LIFE_WINDOWS = 6
 """Values of demand are remembered over six windows."""
 
@@ -32,7 +34,7 @@ class Batch:
         self.prices = bytearray()
         """`four`: price series, ts, nano-dollars, tokens"""
         self.uses = bytearray()
-        """`six`: window, ts, period start, units, overlap, 1 for a use and 0 for a correction of one"""
+        """`six`: window, ts, period start, units, overlap or ROLLING, 1 for a use and 0 for a correction of one"""
         self.demands = bytearray()
         """`six`: window, ts, units, alternative (0: none), units of the next longer window, duration"""
 
@@ -59,6 +61,10 @@ class Batch:
             who, at, start, units, overlap, use = _columns(self.uses, 6)
             seen = use != 0  # what a bill gives back later says nothing of the rate
             state.use.observe(who[seen], at[seen], units[seen])
+            rolling = overlap == ROLLING
+            if rolling.any():
+                _roll(state, who[rolling], start[rolling], units[rolling])
+                who, start, units, overlap = (column[~rolling] for column in (who, start, units, overlap))
             state.ledger.use(*_same_periods(who, start, units, overlap))
             self.uses.clear()
 
@@ -94,6 +100,12 @@ def _observe_outcomes(state: State, outcomes: IntArray, ttfts: IntArray) -> None
         np.concatenate((ttft_ns / 1e6, tokens * 1e9 / took_ns, lengths.astype(np.float64))),
         feature,
     )
+
+
+def _roll(state: State, who: IntArray, start: IntArray, units: IntArray) -> None:
+    rolling, windows = state.rolling, state.window
+    places = [rolling.place(series, windows[series].duration_ns) for series in who.tolist()]
+    rolling.use(np.array(places, dtype=np.int64), start, units)
 
 
 def _same_periods(

@@ -2,7 +2,8 @@
 
 Consumption never decreases inside a window, so first passage is terminal exceedance: the chain and the level are
 rolled forward over the remaining bins on fixed draws, and the draws that pass the remaining quota are counted and
-read through the record of the series' own forecasts.
+read through the record of the series' own forecasts. A rolling window gives back meanwhile what was used a window's
+length before: there the largest shortfall of a path counts.
 """
 
 from typing import NamedTuple
@@ -14,7 +15,8 @@ from tidegate.estimator.columns import BoolArray, FloatArray, IntArray
 from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS
 from tidegate.estimator.pace import Pace, weighed
-from tidegate.estimator.paths import Paths, passage_s, roll
+from tidegate.estimator.paths import Paths, most_short, passage_s, pressing, roll
+from tidegate.estimator.rolling import Ageing
 from tidegate.estimator.series_fields import BIN_MS, CHAIN, LEVEL_BIN, OPEN_UNITS, RECORD
 
 _CHUNK = 256
@@ -42,7 +44,8 @@ class Forecast(NamedTuple):
     """Equally likely values of the remaining consumption until the reset, ascending, shape (DRAWS, n)."""
     draws: FloatArray
     """The same as rolled, not corrected by the record, (DRAWS, n): what λ is worked out from. Corrected ones end in
-    a wider tail and kept plans idle after a busy period."""
+    a wider tail and kept plans idle after a busy period. Of a rolling window, what is asked where it presses most, as
+    if it were asked of all that is left and will be given back."""
     coverage_80: FloatArray
     coverage_90: FloatArray
     settled: FloatArray
@@ -59,12 +62,13 @@ def forecast(
     remaining: FloatArray,
     outside: tuple[Consumption, IntArray] | None = None,
     pace: Pace | None = None,
+    ageing: Ageing | None = None,
 ) -> Forecast:
     """Forecast the windows `idx` at `now_ns`; a series never seen is unknown (NaN).
 
     `remaining` is the quota left in units, shape (n,), or (DRAWS, n) where it is not known exactly. `outside` names
     the series of what others use of the same quota, in the same unit and bin width: it is added. `pace` is weighed
-    into the chance to run dry, see `pace`.
+    into the chance to run dry, see `pace`. `ageing`: some of the windows roll and give units back.
     """
     parts: list[Forecast] = []
     for begin in range(0, max(idx.size, 1), _CHUNK):
@@ -77,7 +81,8 @@ def forecast(
             theirs = others.closed_at(places[cut], now_ns)
             paths = _added(paths, roll(theirs, now_ns / 1e6, horizon_ms), _seen(theirs))
         own = None if pace is None else pace.of(cut)
-        parts.append(_forecast(block, paths, horizon_ms, remaining[..., cut], own))
+        back = None if ageing is None else ageing.of(cut)
+        parts.append(_forecast(block, paths, horizon_ms, remaining[..., cut], own, back))
     return Forecast(*(np.concatenate(field, axis=-1) for field in zip(*parts, strict=True)))
 
 
@@ -104,14 +109,21 @@ def _seen(block: FloatArray) -> BoolArray:
 
 
 def _forecast(
-    block: FloatArray, paths: Paths, horizon_ms: FloatArray, remaining: FloatArray, pace: Pace | None
+    block: FloatArray,
+    paths: Paths,
+    horizon_ms: FloatArray,
+    remaining: FloatArray,
+    pace: Pace | None,
+    ageing: Ageing | None,
 ) -> Forecast:
     seen = _seen(block)
     record, total = block[RECORD], paths.total()
-    passage = passage_s(paths, remaining)
+    aged = None if ageing is None else ageing.until(paths.to_s)
+    passage = passage_s(paths, remaining, aged)
     passes = np.isfinite(passage)
     dry = np.all(np.broadcast_to(remaining, total.shape) <= 0, axis=0)
-    p = calibration.chance(record, np.sort(total - remaining, axis=0))
+    short = total if aged is None else most_short(paths, aged)
+    p = calibration.chance(record, np.sort(short - remaining, axis=0))
     if pace is not None:
         left = remaining if remaining.ndim == 1 else np.sort(remaining, axis=0)[DRAWS // 2]
         p = weighed(p, pace, left, (block[_ACTIVE] > 0) | (block[OPEN_UNITS] > 0))
@@ -119,6 +131,8 @@ def _forecast(
     mean_s, var_s2 = _moments(np.where(passes, passage, 0.0), passes)
     draws = np.sort(total, axis=0)
     demand = calibration.corrected(record, draws)
+    if ageing is not None and aged is not None:
+        draws = _asked_at_worst(paths, draws, remaining, aged, ageing)
     demand_mean, demand_var = _moments(demand, np.ones(demand.shape, dtype=np.bool_))
     in_order = np.sort(passage, axis=0)
     count = np.count_nonzero(passes, axis=0)
@@ -139,6 +153,16 @@ def _forecast(
         settled=np.where(seen, settled, np.nan),
         passage_s=np.where(seen, passage, np.nan),
     )
+
+
+def _asked_at_worst(
+    paths: Paths, draws: FloatArray, remaining: FloatArray, aged: FloatArray, ageing: Ageing
+) -> FloatArray:
+    """The draws with those of rolling windows as `Forecast.draws` says."""
+    back = ageing.total()
+    room = np.where(back > 0, remaining + back, 1.0)
+    worst = np.sort(pressing(paths, remaining, aged), axis=0) * room
+    return np.where(back > 0, worst, draws)
 
 
 def _quantile(ascending_s: FloatArray, count: IntArray, p: FloatArray, share: float) -> FloatArray:

@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tidegate.estimator import cache, model_time, output_length
-from tidegate.estimator.batch import Batch, four, six
+from tidegate.estimator.batch import ROLLING, Batch, four, six
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
 from tidegate.estimator.state import CLASSES, UNLISTED, State, indexes
 from tidegate.estimator.told import Report
@@ -156,6 +156,9 @@ class Folding:
             if series is None:
                 series = self._window(pool, use)
             overlap_ns = duration_ns if use.first_request else 0
+            if use.rolling:
+                # Its provider counts it from when it was answered at the latest.
+                overlap_ns, start_ns = ROLLING, ts if seen else start_ns
             self.batch.uses += six(series, ts, start_ns, use.units, overlap_ns, seen)
             self.pools.add(pool)
 

@@ -36,6 +36,6 @@ def period_start_ns(use: WindowUse, ts: int) -> int:
     ahead_ns = use.period_start_ns - ts
     if ahead_ns <= AHEAD_NS:
         return use.period_start_ns
-    if use.first_request:
+    if use.first_request or use.rolling:
         return ts
     return use.period_start_ns - -(-ahead_ns // use.duration_ns) * use.duration_ns

@@ -71,17 +71,47 @@ def roll(block: FloatArray, now_ms: float | FloatArray, horizon_ms: FloatArray) 
     return Paths(units, from_s, to_s)
 
 
-def passage_s(paths: Paths, remaining: FloatArray) -> FloatArray:
-    """Seconds until each draw has used `remaining` (n,) or (DRAWS, n); inf when it does not within the paths."""
+def passage_s(paths: Paths, remaining: FloatArray, aged: FloatArray | None = None) -> FloatArray:
+    """Seconds until each draw has used `remaining` (n,) or (DRAWS, n); inf when it does not within the paths.
+
+    `aged` (steps, n) is what a rolling window has given back by the end of each step, evenly within it.
+    """
     total = np.zeros(paths.units.shape[1:])
     when = np.where(remaining <= 0, 0.0, np.full(total.shape, np.inf))
-    for units, from_s, to_s in zip(*paths, strict=True):
-        after = total + units
-        passes = np.isinf(when) & (after >= remaining) & (units > 0)
-        inside = (remaining - total) / np.where(units > 0, units, 1.0)
+    room = remaining
+    for step, (units, from_s, to_s) in enumerate(zip(*paths, strict=True)):
+        after, wider, net = total + units, room, units
+        if aged is not None:
+            wider = remaining + aged[step]
+            net = units - (wider - room)
+        passes = np.isinf(when) & (after >= wider) & (net > 0)
+        inside = (room - total) / np.where(net > 0, net, 1.0)
         when = np.where(passes, from_s + (to_s - from_s) * inside, when)
-        total = after
+        total, room = after, wider
     return when
+
+
+def most_short(paths: Paths, aged: FloatArray) -> FloatArray:
+    """The largest use of each draw beyond what a rolling window has given back by then, (DRAWS, n): where that
+    passes what is left, it runs dry. `aged` as in `passage_s`."""
+    total = np.zeros(paths.units.shape[1:])
+    most = total
+    for units, back in zip(paths.units, aged, strict=True):
+        total = total + units
+        most = np.maximum(most, total - back)
+    return most
+
+
+def pressing(paths: Paths, remaining: FloatArray, aged: FloatArray) -> FloatArray:
+    """What each draw asks for, (DRAWS, n), as a multiple of what there is by then: where it presses most."""
+    total = np.zeros(paths.units.shape[1:])
+    most = total
+    for units, back in zip(paths.units, aged, strict=True):
+        total = total + units
+        room = remaining + back
+        ratio = np.where(room > 0, total / np.where(room > 0, room, 1.0), np.where(total > 0, np.inf, 0.0))
+        most = np.maximum(most, ratio)
+    return most
 
 
 class _Mind:

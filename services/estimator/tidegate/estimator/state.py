@@ -14,6 +14,7 @@ from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.health import Health
 from tidegate.estimator.price_filter import PriceFilter
 from tidegate.estimator.rate_filter import RateFilter
+from tidegate.estimator.rolling import Rolling
 from tidegate.estimator.shadow_price import ValueSketch
 from tidegate.estimator.told import Told, ToldRow
 from tidegate.estimator.windows import WindowLedger
@@ -21,10 +22,11 @@ from tidegate.events.cooldown import Cooldown
 from tidegate.events.snapshots import pool_subject, target_subject
 from tidegate.events.types import PoolId, TargetId, WindowId
 
-FOLD_VERSION = 4
+FOLD_VERSION = 5
 """2: time in which a pool had no quota left is missing from the consumption of its windows, not idle.
 3: providers tell of windows: the capacity of those of which they tell shares, and the use of others.
-4: failures of one moment are one strike, five close a target, and what began before a closing does not open it."""
+4: failures of one moment are one strike, five close a target, and what began before a closing does not open it.
+5: what rolling windows count is held by slices of time."""
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 """Token classes, in the order of a target's five price series."""
 RATES = ("ttft", "speed", "length")
@@ -45,6 +47,8 @@ class WindowRow(msgspec.Struct, omit_defaults=True):
     sketch: list[float]
     told: ToldRow | None = None
     """Of a window that its provider tells of."""
+    rolling: list[int] | None = None
+    """Units by slice, of a window whose uses were of a rolling one."""
 
 
 class Row(msgspec.Struct, omit_defaults=True):
@@ -78,6 +82,8 @@ def upcast_row(row: Row) -> Row:
     if row.fold == 3:
         # Strikes counted request by request say nothing in this version: it forgets them at the next failure.
         row.fold = 4
+    if row.fold == 4:
+        row.fold = 5  # There were no rolling windows.
     if row.fold != FOLD_VERSION:
         raise StateVersionUnknown(
             f"state of {row.subject} has fold version {row.fold}, this build folds version {FOLD_VERSION}:"
@@ -124,6 +130,7 @@ class State:
         self.rates = RateFilter()
         self.prices = PriceFilter()
         self.ledger = WindowLedger()
+        self.rolling = Rolling()
         self.use = Consumption()
         self.demand = Consumption()
         self.sketch = ValueSketch()
@@ -216,6 +223,7 @@ class State:
             demand=self.demand.row(w),
             sketch=self.sketch.row(w),
             told=self.told.row(w),
+            rolling=self.rolling.row(w),
         )
 
     def load(self, row: Row, partition: int) -> None:
@@ -253,6 +261,8 @@ class State:
             self.sketch.load(w, stored.sketch)
             if stored.told is not None:
                 self.told.load(w, stored.duration_ns, stored.told)
+            if stored.rolling is not None:
+                self.rolling.load(w, stored.duration_ns, stored.rolling)
 
 
 def indexes(numbers: Iterable[int]) -> IntArray:

@@ -14,6 +14,7 @@ from tidegate.estimator.columns import BoolArray, FloatArray, IntArray
 from tidegate.estimator.draws import DRAWS, QUOTA_NORMALS
 from tidegate.estimator.exhaustion import Forecast, forecast
 from tidegate.estimator.pace import Pace
+from tidegate.estimator.rolling import Ageing
 from tidegate.estimator.state import State
 from tidegate.estimator.told import GUESS, LAST_SHARE, WHOLE
 from tidegate.estimator.windows import OUTSIDE, START_NS, USED, WindowState
@@ -92,12 +93,18 @@ def told_quota(
 
 def _counts(state: State, series: int, window: Window) -> bool:
     """Whether the reports there were are of the kind that the config expects."""
-    place = None if window.scope is None else state.told.places.get(series)
+    place = None if window.scope is None or window.kind == "rolling" else state.told.places.get(series)
     return place is not None and window.percent_only == bool(state.told.last.data[GUESS, place] > 0)
 
 
 def forecast_told(
-    state: State, idx: IntArray, ledger: WindowState, told: ToldQuota, now_ns: int, pace: Pace
+    state: State,
+    idx: IntArray,
+    ledger: WindowState,
+    told: ToldQuota,
+    now_ns: int,
+    pace: Pace,
+    ageing: Ageing | None,
 ) -> Forecast:
     """The forecast of our use, and of that of others where it is told, against a quota that is not known exactly."""
     yes, no = np.flatnonzero(told.is_told), np.flatnonzero(~told.is_told)
@@ -107,7 +114,8 @@ def forecast_told(
     if no.size == 0:
         return theirs
     left = ledger.remaining[no].astype(np.float64)
-    ours = forecast(state.use, idx[no], now_ns, resets[no], left, pace=pace.of(no))
+    back = None if ageing is None else ageing.of(no)
+    ours = forecast(state.use, idx[no], now_ns, resets[no], left, pace=pace.of(no), ageing=back)
     order = np.argsort(np.concatenate((yes, no)))
     pairs = zip(theirs, ours, strict=True)
     return Forecast(*(np.concatenate(pair, axis=-1)[..., order] for pair in pairs))

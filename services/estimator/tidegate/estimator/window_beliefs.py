@@ -13,6 +13,7 @@ from tidegate.estimator.columns import FloatArray, IntArray
 from tidegate.estimator.exhaustion import Forecast, forecast
 from tidegate.estimator.joint import joint
 from tidegate.estimator.pace import Pace
+from tidegate.estimator.rolling_beliefs import RollingQuota, given_back, rolling_quota
 from tidegate.estimator.series_fields import CHAIN
 from tidegate.estimator.shadow_price import (
     EVIDENCE,
@@ -55,11 +56,12 @@ class WindowBeliefs(NamedTuple):
 
 
 class _Quota(NamedTuple):
-    """Use of the windows, their limits, and what is left of them for us."""
+    """Use of the windows as their pace is judged, their limits, and what is left of them for us."""
 
     ledger: WindowState
     limits: IntArray
     free: FloatArray
+    rolling: RollingQuota | None
 
 
 def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[PoolId]) -> WindowBeliefs:
@@ -72,27 +74,37 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
         return WindowBeliefs({}, {}, {})
     idx = indexes(place.series for place in places)
     limits = np.array([place.window.limit for place in places], dtype=np.int64)
+    windows = [place.window for place in places]
     ledger = _ledger(state, idx, places, limits, now_ns)
-    told = told_quota(state, idx, [place.window for place in places], ledger, limits, now_ns)
+    rolling = rolling_quota(state, idx, windows, ledger, limits, now_ns)
+    ledger = ledger if rolling is None else rolling.ledger
+    told = told_quota(state, idx, windows, ledger, limits, now_ns)
+    ageing = None if rolling is None else rolling.ageing
     if told is None:
         free = ledger.remaining.astype(np.float64)
         pace = _pace(places, ledger)
-        ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, free, pace=pace)
+        ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, free, pace=pace, ageing=ageing)
     else:
         ledger, limits = told.ledger, told.limits
-        ahead = forecast_told(state, idx, ledger, told, now_ns, _pace(places, ledger))
+        ahead = forecast_told(state, idx, ledger, told, now_ns, _pace(places, ledger), ageing)
         free = np.maximum(ledger.remaining - told.outside_demand, 0.0)
-    prices = _shadow_prices(state, idx, places, _Quota(ledger, limits, free), now_ns, routing)
+    quota = _Quota(ledger if rolling is None else rolling.judged(ledger), limits, free, rolling)
+    prices = _shadow_prices(state, idx, places, quota, now_ns, routing)
     bounds = {pool.id: pool.uvi for pool in routing.pools}
-    index = _uvi(state, idx, places, _Quota(ledger, limits, free), bounds)
+    index = _uvi(state, idx, places, quota, bounds)
     fees = {pool.id: pool for pool in routing.pools if pool.fee_nanousd is not None}
     found: dict[PoolId, list[WindowBelief]] = {}
     for k, place in enumerate(places):
         belief = _belief(place, ledger, ahead, index, float(prices[k]), k, now_ns)
         if told is not None:
             belief = told.added_to(belief, k)
+        if rolling is not None:
+            belief = rolling.added_to(belief, k, place.window)
         if place.rank == 0 and place.pool in fees:
             used = ledger.used[k] if told is None else told.own[k]
+            used = (
+                0 if place.window.kind == "rolling" else used
+            )  # what comes in a whole length is in the demand
             price = _amortised(fees[place.pool], place.window, float(used), ahead.demand[:, k])
             belief = msgspec.structs.replace(belief, amortised_nanousd=price)
         found.setdefault(place.pool, []).append(belief)
@@ -175,9 +187,11 @@ def _shadow_prices(
     now_ns: int,
     routing: Routing,
 ) -> FloatArray:
-    ledger, limits, remaining = quota
+    ledger, limits, remaining, rolling = quota
     sketch = state.sketch.take(idx)
-    demand = forecast(state.demand, idx, now_ns, ledger.resets_at_ns, remaining).draws
+    ageing = None if rolling is None else rolling.ageing
+    demand = forecast(state.demand, idx, now_ns, ledger.resets_at_ns, remaining, ageing=ageing).draws
+    remaining = given_back(rolling, remaining)
     bins = state.demand.closed_at(idx, now_ns)[_CLOSED_BINS]
     prior = np.array([_reference(place, routing) for place in places])
     elapsed = np.where(np.isfinite(ledger.elapsed), ledger.elapsed, 0.0)

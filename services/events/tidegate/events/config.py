@@ -62,13 +62,14 @@ Strategy = Literal["cheapest", "declared"]
 
 class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One quota period of a pool. `fixed` periods start at `anchor_ns` + k·duration, `first_request`
-    periods at the first use after the previous one ended."""
+    periods at the first use after the previous one ended. A `rolling` window has no periods: what was used in the
+    last `duration_s` counts."""
 
     id: WindowName
     unit: Unit
     limit: Units
     duration_s: Seconds
-    kind: Literal["fixed", "first_request"] = "fixed"
+    kind: Literal["fixed", "first_request", "rolling"] = "fixed"
     anchor_ns: Instant = msgspec.field(name="anchor", default=0)
     scope: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$")] | None = None
     """The limit in the provider's headers that measures it: `unified-5h`, `codex-primary`, `requests`."""

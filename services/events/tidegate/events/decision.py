@@ -58,6 +58,8 @@ class WindowUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Length of the period; 0 where it does not matter (local overlays)."""
     first_request: bool = False
     """The period began with its first request: two gateways may name different starts of one period."""
+    rolling: bool = False
+    """Of a rolling window: the period is the slice of time in which the use began, see `quota.slice_ns`."""
 
 
 class LocalView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

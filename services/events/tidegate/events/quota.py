@@ -7,6 +7,9 @@ from tidegate.events.money import Tokens
 
 NS_PER_S = 1_000_000_000
 
+SLICES = 60
+"""A rolling window is counted in slices of a sixtieth: a use counts until the last one of its slice would be over."""
+
 REFERENCE_INPUT_TOKENS, REFERENCE_OUTPUT_TOKENS = 4_000, 500
 """A request as it is assumed where only its price is asked."""
 REFERENCE_NANOUSD = 10_000_000
@@ -20,13 +23,27 @@ def duration_ns(window: Window) -> int:
     return max(1, int(window.duration_s * NS_PER_S + 0.5))
 
 
+def slice_ns(length_ns: int) -> int:
+    """Width of the slices of a rolling window of that length; they lie at multiples of it since the epoch."""
+    return max(1, -(-length_ns // SLICES))
+
+
+def counts_for_ns(window: Window) -> int:
+    """How long after the start of its period a use counts: of a rolling window until all of its slice is out."""
+    length_ns = duration_ns(window)
+    return (SLICES + 1) * slice_ns(length_ns) if window.kind == "rolling" else length_ns
+
+
 def period_start_ns(window: Window, now_ns: int, opened_ns: int | None = None) -> int:
     """Start of the period a use at `now_ns` belongs to; periods are half-open, [start, start + duration).
 
     `fixed` periods start at `anchor_ns` + k·duration, also before the anchor. A `first_request` period is the
-    one that began at `opened_ns` while it lasts, else it begins with this use.
+    one that began at `opened_ns` while it lasts, else it begins with this use. Of a `rolling` window it is the
+    start of the slice of `now_ns`.
     """
     length_ns = duration_ns(window)
+    if window.kind == "rolling":
+        return now_ns - now_ns % slice_ns(length_ns)
     if window.kind == "fixed":
         return now_ns - (now_ns - window.anchor_ns) % length_ns
     if opened_ns is not None and now_ns < opened_ns + length_ns:

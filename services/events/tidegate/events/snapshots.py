@@ -77,6 +77,10 @@ class WindowBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     resets_at_ns: int | None
     used: int
     """Own use, and that of others where the provider tells of it."""
+    rolls_ns: int | None = None
+    """Length of a rolling window, which has no period: its forecasts look as far ahead."""
+    ages_out: tuple[tuple[int, int], ...] = ()
+    """Of a rolling window: moments at which used units count no longer, and how many, in order of time."""
     limit: int
     """As the config states it; of a window whose provider tells shares only, what `capacity` expects."""
     capacity: Belief | None = None

@@ -207,7 +207,7 @@ def exhausted(shortage: Shortage) -> Refusal:
     return Refusal(
         "window_exhausted",
         f"window {facts.id}: needs {need} {facts.window.unit}, has {max(shortage.left, 0)}",
-        facts.end_ns if need <= facts.limit else None,
+        shortage.retry_at_ns,
     )
 
 

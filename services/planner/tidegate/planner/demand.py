@@ -98,6 +98,7 @@ def _uses(
                 weighted(amounts[window.unit], window.weight),
                 window.length_ns,
                 window.first_request,
+                window.rolling,
             )
             for window in quota.windows
         ]

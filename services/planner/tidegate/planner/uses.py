@@ -9,11 +9,13 @@ from tidegate.planner.windows import QuotaFacts, WindowFacts
 
 
 class Shortage(msgspec.Struct, frozen=True, gc=False):
-    """A window that cannot take the request: units needed and left."""
+    """A window that cannot take the request: units needed and left, and when it could."""
 
     facts: WindowFacts
     need: int
     left: int
+    retry_at_ns: int | None
+    """None: a use above the limit never fits."""
 
 
 Uses = tuple[WindowUse, ...]
@@ -35,10 +37,30 @@ def quota_use(
         units = weighted(amounts[facts.unit], facts.weight)
         left = facts.left
         for use in own:
-            if use.window == facts.id and now_ns < use.period_start_ns + facts.length_ns:
+            if use.window == facts.id and now_ns < use.period_start_ns + facts.counts_ns:
                 left -= use.units
         if left < units or left < facts.use_p90:
-            return (), 0, Shortage(facts, max(units, facts.use_p90), left)
+            return (), 0, _shortage(facts, own, max(units, facts.use_p90), left, now_ns)
         nanousd += facts.shadow_nanousd * units
-        uses.append(WindowUse(facts.id, facts.start_ns, units, facts.length_ns, facts.first_request))
+        uses.append(
+            WindowUse(facts.id, facts.start_ns, units, facts.length_ns, facts.first_request, facts.rolling)
+        )
     return tuple(uses), half_up(nanousd), None
+
+
+def _shortage(facts: WindowFacts, own: Uses, need: int, left: int, now_ns: int) -> Shortage:
+    if need > facts.limit:
+        return Shortage(facts, need, left, None)
+    if not facts.rolling:
+        return Shortage(facts, need, left, facts.end_ns)
+    ends = [
+        *facts.ages_out,
+        *[(use.period_start_ns + facts.counts_ns, use.units) for use in own if use.window == facts.id],
+    ]
+    room = left
+    for at_ns, units in sorted(ends):
+        if at_ns > now_ns:
+            room += units
+            if room >= need:
+                return Shortage(facts, need, left, at_ns)
+    return Shortage(facts, need, left, facts.end_ns)

@@ -6,7 +6,13 @@ import msgspec
 
 from tidegate.events.config import Pool, Target, Window
 from tidegate.events.decision import WindowUse
-from tidegate.events.quota import duration_ns, period_start_ns, prior_shadow_nanousd
+from tidegate.events.quota import (
+    counts_for_ns,
+    duration_ns,
+    period_start_ns,
+    prior_shadow_nanousd,
+    slice_ns,
+)
 from tidegate.events.snapshots import RateSnapshot, WindowBelief
 from tidegate.events.types import Unit, WindowId
 from tidegate.planner.beliefs import MAX_BELIEF, ceiling
@@ -18,7 +24,7 @@ UNGUESSED = 1 << 62
 
 
 class WindowFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A window in the period [start, end); units are the window's own."""
+    """A window in the period [start, end); units are the window's own. Of a rolling one the period is a slice."""
 
     window: Window
     id: WindowId
@@ -28,8 +34,15 @@ class WindowFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     start_ns: int
     end_ns: int
     length_ns: int
+    counts_ns: int
+    """How long after the start of its period a use counts."""
     first_request: bool
     """Its period begins with its first request."""
+    rolling: bool
+    ages_out: tuple[tuple[int, int], ...]
+    """Of a rolling window, when how many of the used units count no longer, in order of time."""
+    void_ns: int
+    """From then on nothing is believed of a rolling window any more."""
     left: int
     prior_nanousd: float
     """λ of a period of which nothing is believed, > 0."""
@@ -62,12 +75,17 @@ def quota_facts_of(
     if not pool.windows:
         return None
     known: dict[WindowId, WindowBelief] = {}
+    at_ns = 0
     if snapshot is not None and snapshot.pool is not None:
         known = {belief.window: belief for belief in snapshot.pool.windows}
+        at_ns = snapshot.at_ns
     same_config = snapshot is not None and snapshot.config == digest
-    return _quota_facts(
-        [_window(window, targets, known.get(window.id), same_config, weight) for window in pool.windows]
-    )
+    facts: list[WindowFacts] = []
+    for window in pool.windows:
+        belief = known.get(window.id)
+        each = _window(window, targets, belief, same_config, weight)
+        facts.append(each if belief is None or not each.rolling else _in_slice(each, belief, at_ns))
+    return _quota_facts(facts)
 
 
 def renewed(facts: QuotaFacts, uses: Sequence[WindowUse], now_ns: int) -> QuotaFacts:
@@ -102,7 +120,37 @@ def _opened_ns(uses: Sequence[WindowUse], facts: WindowFacts, now_ns: int) -> in
     return start_ns
 
 
+def _in_slice(facts: WindowFacts, belief: WindowBelief, at_ns: int) -> WindowFacts:
+    """A rolling window as it was believed at `at_ns`: good until the slice of that time ends."""
+    start_ns = period_start_ns(facts.window, at_ns)
+    return msgspec.structs.replace(
+        facts,
+        start_ns=start_ns,
+        end_ns=start_ns + slice_ns(facts.length_ns),
+        ages_out=belief.ages_out,
+        void_ns=at_ns + facts.counts_ns,
+    )
+
+
+def _next_slice(facts: WindowFacts, now_ns: int) -> WindowFacts:
+    """A rolling window with what has aged out; what is believed of it holds until all it was made of has."""
+    start_ns = period_start_ns(facts.window, now_ns)
+    gone = sum([units for at_ns, units in facts.ages_out if at_ns <= now_ns])
+    known = now_ns < facts.void_ns
+    return msgspec.structs.replace(
+        facts,
+        start_ns=start_ns,
+        end_ns=start_ns + slice_ns(facts.length_ns),
+        left=min(facts.left + gone, facts.limit),
+        ages_out=tuple([each for each in facts.ages_out if each[0] > now_ns]),
+        shadow_nanousd=facts.shadow_nanousd if known else facts.prior_nanousd,
+        p_exhaust=facts.p_exhaust if known else None,
+    )
+
+
 def _next_period(facts: WindowFacts, opened_ns: int | None, now_ns: int) -> WindowFacts:
+    if facts.rolling:
+        return _next_slice(facts, now_ns)
     start_ns = period_start_ns(facts.window, now_ns, opened_ns)
     return msgspec.structs.replace(
         facts,
@@ -142,7 +190,11 @@ def _window(
         start_ns=start_ns,
         end_ns=start_ns + length_ns,
         length_ns=length_ns,
+        counts_ns=counts_for_ns(window),
         first_request=window.kind == "first_request",
+        rolling=window.kind == "rolling",
+        ages_out=(),
+        void_ns=0,
         left=left,
         prior_nanousd=prior,
         shadow_nanousd=shadow if 0.0 <= shadow <= MAX_BELIEF else prior,

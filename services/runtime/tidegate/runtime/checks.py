@@ -80,6 +80,11 @@ def _scope(path: Path, pool: Pool, place: int) -> Iterator[Mistake]:
             said = f"window `{window.id}` needs `scope`: which of the provider's limits it is"
             yield Mistake((*path, "percent_only"), said)
         return
+    if window.kind == "rolling":
+        said = (
+            f"`{window.id}` rolls: what providers tell of limits are periods with a reset, which it has not"
+        )
+        yield Mistake((*path, "scope"), said)
     for other in pool.windows[:place]:
         if other.scope == window.scope:
             said = f"windows `{other.id}` and `{window.id}` of pool `{pool.id}` have the same `scope`"

@@ -8,7 +8,7 @@ from tidegate.simulator.invoice import cost_nanousd
 from tidegate.simulator.refusal import Refusal
 from tidegate.simulator.tariffs import Charge
 from tidegate.simulator.tokens import TokenClasses
-from tidegate.simulator.windows import Window, WindowState
+from tidegate.simulator.windows import WindowState, window_of
 
 _UNITS = {"d": "day", "h": "hour", "m": "minute", "s": "second"}
 
@@ -18,7 +18,7 @@ class Account:
 
     def __init__(self, provider: Provider, speed: float) -> None:
         self._provider = provider
-        self._windows = [Window(rule, speed) for rule in provider.windows]
+        self._windows = [window_of(rule, speed) for rule in provider.windows]
         self.balance_nanousd = provider.balance_nanousd
         self.in_flight = 0
 
@@ -39,7 +39,8 @@ class Account:
             )
         for window in self._windows:
             if not window.admits(now_s, model.quota_weight):
-                raise exhausted(window.state(now_s), model.name, now_s)
+                room_s = window.room_s(now_s, model.quota_weight)
+                raise exhausted(window.state(now_s)._replace(reset_s=room_s), model.name, now_s)
         for window in self._windows:
             window.admit(now_s, model.quota_weight)
         self.in_flight += 1

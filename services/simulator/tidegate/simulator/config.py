@@ -42,12 +42,13 @@ class CacheRule(Strict, frozen=True):
 
 
 class WindowRule(Strict, frozen=True):
-    """A quota period: `fixed` ones lie on multiples of `duration_s`, `first_request` ones start on use."""
+    """A quota period: `fixed` ones lie on multiples of `duration_s`, `first_request` ones start on use; `rolling`:
+    none, the last `duration_s` count."""
 
     duration_s: Span
     unit: Literal["requests", "tokens"]
     limit: Positive
-    kind: Literal["fixed", "first_request"] = "fixed"
+    kind: Literal["fixed", "first_request", "rolling"] = "fixed"
     name: str = ""
     told: Literal["count", "percent"] = "count"
     outside_per_hour: Duration = 0.0

@@ -1,5 +1,6 @@
 """Quota windows: how much of each period is used, and when it starts anew."""
 
+from collections import deque
 from typing import Literal, NamedTuple
 
 from tidegate.simulator.config import WindowRule
@@ -8,7 +9,8 @@ _NAMES = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"), (1.0, "s"))
 
 
 class WindowState(NamedTuple):
-    """A window at one moment. `reset_s` is an instant (Unix seconds), None while no period runs.
+    """A window at one moment. `reset_s` is an instant (Unix seconds), None while no period runs; of a rolling window,
+    when all of it is free again.
 
     `nominal_s` is the configured duration, `duration_s` the real one: divided by the speed.
     """
@@ -48,7 +50,7 @@ class Window:
     def state(self, now_s: float) -> WindowState:
         """The window now."""
         self._roll(now_s)
-        reset_s = None if self._start_s is None else self._start_s + self._duration_s
+        reset_s = self._reset_s()
         return WindowState(
             self.name,
             self.rule.unit,
@@ -70,13 +72,24 @@ class Window:
         """A request was let in: a period begins if none runs."""
         self._begin(now_s)
         if self.rule.unit == "requests":
-            self._used += weight
+            self._take(now_s, weight)
 
     def settle(self, now_s: float, weighted_tokens: int) -> None:
         """A request was billed."""
         if self.rule.unit == "tokens" and weighted_tokens > 0:
             self._begin(now_s)
-            self._used += weighted_tokens
+            self._take(now_s, weighted_tokens)
+
+    def room_s(self, now_s: float, weight: int) -> float:
+        """When a request that does not fit now will, if nobody uses more until then."""
+        reset_s = self.state(now_s).reset_s
+        return now_s + self._duration_s if reset_s is None else reset_s
+
+    def _take(self, now_s: float, units: int) -> None:
+        self._used += units
+
+    def _reset_s(self) -> float | None:
+        return None if self._start_s is None else self._start_s + self._duration_s
 
     def _all_used(self, now_s: float) -> int:
         if self._start_s is None:
@@ -95,6 +108,47 @@ class Window:
                 self._start_s, self._used = start_s, 0
         elif self._start_s is not None and now_s >= self._start_s + self._duration_s:
             self._start_s, self._used = None, 0
+
+
+class RollingWindow(Window):
+    """A window without periods: each use counts for the duration, to the moment. Others use it evenly, always."""
+
+    def __init__(self, rule: WindowRule, speed: float) -> None:
+        super().__init__(rule, speed)
+        self._uses: deque[tuple[float, int]] = deque()
+
+    def room_s(self, now_s: float, weight: int) -> float:
+        """When enough of what is used is older than the duration."""
+        self._roll(now_s)
+        need = weight if self.rule.unit == "requests" else 1
+        used = self._all_used(now_s)
+        for at_s, units in self._uses:
+            used -= units
+            if used + need <= self.rule.limit:
+                return at_s + self._duration_s
+        return now_s + self._duration_s
+
+    def _take(self, now_s: float, units: int) -> None:
+        self._used += units
+        self._uses.append((now_s, units))
+
+    def _reset_s(self) -> float | None:
+        return self._uses[-1][0] + self._duration_s if self._uses else None
+
+    def _all_used(self, now_s: float) -> int:
+        return self._used + int(self._outside_per_s * self._duration_s)
+
+    def _begin(self, now_s: float) -> None:
+        self._roll(now_s)
+
+    def _roll(self, now_s: float) -> None:
+        while self._uses and self._uses[0][0] + self._duration_s <= now_s:
+            self._used -= self._uses.popleft()[1]
+
+
+def window_of(rule: WindowRule, speed: float) -> Window:
+    """The window that a rule describes."""
+    return RollingWindow(rule, speed) if rule.kind == "rolling" else Window(rule, speed)
 
 
 def span_name(duration_s: float) -> str:
