@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidegate.events.types import Dialect
+from tidegate.gateway import remote_media as media
+from tidegate.gateway.asks import shows_images
 from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.inline_data import MAX_LOOKS, NONE, InlineData
 from tidegate.gateway.remote_media import (
@@ -91,3 +96,49 @@ def test_places_that_only_look_like_addresses_cost_a_bounded_time() -> None:
     decoys: list[Any] = [{"a": "http"}] * MAX_LOOKS
     assert remote_media(orjson.dumps([*decoys[1:], chat()])).tokens == OPENAI_IMAGE_TOKENS
     assert remote_media(orjson.dumps([*decoys, chat()])) == NONE
+
+
+def plainly(blob: bytes) -> InlineData:
+    """What `remote_media` finds, without its ways of seeing early that there is nothing to find."""
+    size = tokens = looks = 0
+    at = blob.find(b'"http')
+    while at >= 0 and looks < MAX_LOOKS and (end := blob.find(b'"', at + 1)) >= 0:
+        looks += 1
+        found = media._tokens_at(blob, at, end)
+        size += found and end - at - 1
+        tokens += found
+        at = blob.find(b'"http', end)
+    return InlineData(size, tokens)
+
+
+PIECES = [
+    *(b'"image_url"', b'"file_url"', b'"url"', b'"source"', b'"document"', b'"detail":"low"', b'"type"'),
+    *(b":", b" : ", b"\n", b"\t", b",", b"{", b"}", b"[", b"]", b'"', b"\\", b'\\"'),
+    *(b'"http://a"', b'"https://b/c"', b'"http', b"url", b'"data:image/png;base64,AA=="', b"x" * 70),
+]
+BLOCKS = st.sampled_from(
+    [chat(), chat(detail="low"), messages("image"), messages("document"), TEXT, {"text": f'see "{URL}"'}]
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=24).map(b"".join))
+def test_looking_no_further_than_needed_changes_no_count_whatever_the_bytes(blob: bytes) -> None:
+    assert remote_media(blob) == plainly(blob)
+
+
+@given(st.lists(BLOCKS, max_size=6), st.sampled_from([None, orjson.OPT_INDENT_2]))
+def test_looking_no_further_than_needed_changes_no_count_of_a_conversation(
+    blocks: list[Any], option: int | None
+) -> None:
+    blob = orjson.dumps(blocks, option=option)
+    assert remote_media(blob) == plainly(blob)
+    named = sum("url" in str(block.get("type")) or "source" in block for block in blocks)
+    assert (remote_media(blob) == NONE) is (named == 0)
+
+
+@given(st.lists(BLOCKS, max_size=4), st.booleans())
+def test_whether_an_image_is_shown_is_seen_in_every_dialect(blocks: list[Any], stored: bool) -> None:
+    shown: list[Any] = [{"type": "input_image", "file_id": "file-1", "detail": "auto"}] if stored else []
+    turns = orjson.dumps([*blocks, *shown, {"type": "text", "text": "an image, \"image\", an 'input_image'"}])
+    kinds = {block.get("type") for block in [*blocks, *shown]}
+    assert shows_images(msgspec.Raw(turns)) is bool(kinds & {"image_url", "image", "input_image"})
