@@ -15,7 +15,8 @@ import pytest
 
 from support.dialect_rig import CHATS, billed
 from support.report_rig import PAIRS, LeapingClock, ask, lines, report_rig, with_bills
-from support.rig import PRICES, Rig
+from support.report_traces import leave
+from support.rig import PATIENCE_S, PRICES, Rig
 from tidegate.simulator.server import RunningSimulator
 
 MARK = 400
@@ -115,6 +116,76 @@ async def test_a_tier_that_only_the_provider_chose_is_charged_in_every_pair_of_d
             assert await is_long(rig, simulator, *pair) == [False, True]
         await check_bill(rig, simulator)
         assert {line.service_tier for line in lines(simulator)} == {usual}
+
+
+TOLD: dict[str, dict[str | None, str | None]] = {
+    "openai": {None: "default", "flex": "flex", "priority": "priority", "fast": "priority"},
+    "openai-responses": {None: "default", "flex": "flex", "priority": "priority", "fast": "priority"},
+    "anthropic": {None: "standard", "priority": "priority", "batch": "batch", "fast": "standard"},
+}
+"""By the client's dialect, how it is told of a tier; what it has no word for is not told."""
+
+
+@pytest.mark.parametrize("usual", [None, *OFFERED])
+async def test_a_client_is_told_the_tier_in_its_own_words_whoever_answers(
+    tmp_path: Path, usual: str | None
+) -> None:
+    async with report_rig(tmp_path, model={"tiers": OFFERED, "usual_tier": usual}) as (rig, simulator):
+        told: dict[Any, str | None] = {}
+        for (client, upstream), stream in product(PAIRS, (True, False)):
+            heard, _ = await ask(rig, client, upstream, QUESTION, stream=stream)
+            if client != upstream:
+                told[client, upstream, stream] = heard.tier
+        # Responses name their tier at the end of a stream, where the SDKs of others do not look for it.
+        unseen = {(client, "openai-responses", True) for client in CHATS}
+        assert told == {place: None if place in unseen else TOLD[place[0]].get(usual) for place in told}
+        assert {line.service_tier for line in lines(simulator)} == {usual}
+
+
+@pytest.mark.parametrize("asked", ["priority", "flex"])
+async def test_whoever_leaves_is_charged_as_the_tier_that_was_asked_for_and_exactly_that_with_the_bill(
+    tmp_path: Path, asked: str
+) -> None:
+    """Before anything came, within the answer, and from an answer without a stream."""
+    model = {"tariffs": VARIANTS, "tiers": OFFERED}
+    more = written("targets.prices.variants", VARIANTS)
+    slow = {"ttft_ms": 300, "tokens_per_s": 40}
+    async with report_rig(tmp_path, model=model, more_prices=more, latency=slow) as (rig, simulator):
+        ways = list(product(PAIRS, ((True, 0), (True, 2), (False, 1))))
+        left = [
+            asyncio.ensure_future(
+                leave(rig, *pair, events, stream=stream, words=QUESTION, **fields_of(pair[0], asked))
+            )
+            for pair, (stream, events) in ways
+        ]
+        await rig.wait_event("AttemptStarted", len(ways))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(lines(simulator)) < len(ways):
+                await asyncio.sleep(0.005)
+        for task, (_, (stream, _)) in zip(left, ways, strict=True):
+            if not stream:
+                task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await rig.wait_event("RequestFinished", len(ways))
+        async with asyncio.timeout(PATIENCE_S):
+            while any(line.outcome is None for line in lines(simulator)):
+                await asyncio.sleep(0.005)
+        served = {line.attempt: line.service_tier for line in lines(simulator)}
+        started = {start.attempt: start.service_tier for start in rig.data("AttemptStarted")}
+        assert started == served, "what the provider was asked is known before it answers"
+        assert set(served.values()) == {None, asked}
+        for end in rig.data("UsageSettled"):
+            share = {None: 1, "priority": 3, "flex": 0.5}[served[end.attempt]]
+            assert end.basis == "estimated"
+            assert end.price.output == share * PRICES["output"]
+        found = await with_bills(rig)
+        assert found.is_balanced
+        assert found.after.nanousd == billed(simulator) > 0
+
+
+def fields_of(client: str, tier: str) -> dict[str, str]:
+    """What asks for a tier; Anthropic's clients cannot ask for one of these."""
+    return {} if client == "anthropic" else {"service_tier": tier}
 
 
 async def test_a_price_that_changes_holds_for_what_begins_after_it_not_for_what_was_begun(

@@ -38,6 +38,13 @@ class Spec:
     written: int
     output: int
     reasoning: int
+    tier: str | None = None
+    """The word of its dialect for how it was served; `fast` is a speed at Anthropic."""
+
+
+def _beside(spec: Spec) -> dict[str, Any]:
+    """What OpenAI's dialects tell of the tier."""
+    return {} if spec.tier is None else {"service_tier": spec.tier}
 
 
 def _chat_usage(spec: Spec) -> dict[str, Any]:
@@ -68,6 +75,7 @@ def _messages_usage(spec: Spec) -> dict[str, Any]:
         "cache_read_input_tokens": spec.cached,
         "cache_creation_input_tokens": spec.written,
         "output_tokens": spec.output,
+        **({"service_tier": "standard", "speed": "fast"} if spec.tier == "fast" else _beside(spec)),
     }
 
 
@@ -100,6 +108,7 @@ def _chat_whole(spec: Spec) -> dict[str, Any]:
         "created": 1_790_000_000,
         "model": spec.model,
         "choices": [{"index": 0, "message": message, "finish_reason": _CHAT_STOP[spec.stop]}],
+        **_beside(spec),
         "usage": _chat_usage(spec),
     }
 
@@ -173,6 +182,7 @@ def _responses_whole(spec: Spec, status: str = "") -> dict[str, Any]:
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
+        **(_beside(spec) if done else {"service_tier": "auto"}),
         "usage": _responses_usage(spec) if done else None,
     }
 
@@ -200,7 +210,13 @@ def event(data: dict[str, Any], name: str = "") -> bytes:
 
 def _chat_stream(spec: Spec, random: Random) -> bytes:
     """Parallel calls may come mixed; usage in the last chunk with a choice, or in one of its own."""
-    frame = {"id": spec.id, "object": "chat.completion.chunk", "created": 1_790_000_000, "model": spec.model}
+    frame = {
+        "id": spec.id,
+        "object": "chat.completion.chunk",
+        "created": 1_790_000_000,
+        "model": spec.model,
+        **_beside(spec),
+    }
 
     def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
         return event(frame | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more})

@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Any
 
-from support.dialect_answers import CHAT, MESSAGES, Said, Spec
+from support.dialect_answers import CHAT, MESSAGES, RESPONSES, Said, Spec
 
 _WORDS = [
     "tide",
@@ -36,6 +36,11 @@ _WORDS = [
     "null",
     "true",
 ]
+_TIERS: dict[str, tuple[str | None, ...]] = {
+    CHAT: (None, "default", "flex", "priority"),
+    MESSAGES: (None, "standard", "priority", "batch", "fast"),
+    RESPONSES: (None, "default", "flex", "priority"),
+}
 _TOOLS = ("get_weather", "search-docs", "write_file", "mcp__files__read")
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -90,6 +95,7 @@ def spec(random: Random, upstream: str) -> Spec:
         written=random.choice((0, random.randint(1, 9000))),
         output=output,
         reasoning=0 if upstream == MESSAGES else random.randint(0, output),
+        tier=random.choice(_TIERS[upstream]),
     )
 
 

@@ -31,6 +31,7 @@ class Heard:
     order: list[str] = field(default_factory=list)
     stop: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
+    tier: str | None = None
 
 
 class Judge:
@@ -141,6 +142,7 @@ def _heard_chat(data: dict[str, Any]) -> Heard:
     choice = data["choices"][0]
     message = choice["message"]
     heard = Heard(data["id"], data["model"], stop=choice["finish_reason"], usage=data.get("usage", {}))
+    heard.tier = data.get("service_tier")
     heard.text = message.get("content", "")
     heard.refusal = message.get("refusal", "")
     heard.thinking = message.get("reasoning_content", "")
@@ -155,6 +157,7 @@ def _heard_chat(data: dict[str, Any]) -> Heard:
 
 def _heard_message(data: dict[str, Any]) -> Heard:
     heard = Heard(data["id"], data["model"], stop=data["stop_reason"], usage=data["usage"])
+    heard.tier = heard.usage.pop("service_tier", None)
     for block in data["content"]:
         heard.order.append(block["type"])
         if block["type"] == "text":
@@ -172,6 +175,7 @@ def _heard_message(data: dict[str, Any]) -> Heard:
 def _heard_response(data: dict[str, Any]) -> Heard:
     reason = data.get("incomplete_details", {}).get("reason")
     heard = Heard(data["id"], data["model"], stop=reason or data["status"], usage=data["usage"])
+    heard.tier = data.get("service_tier")
     for item in data["output"]:
         heard.order.append(item["type"])
         if item["type"] == "message":

@@ -63,12 +63,13 @@ class LeapingClock:
 
 
 class Heard(NamedTuple):
-    """An answer: text, calls as (name, arguments), its end, tokens as (all input, cache read, output)."""
+    """An answer: text, calls as (name, arguments), its end, tokens as (all input, cache read, output), its tier."""
 
     text: str
     calls: list[tuple[str, Any]]
     ended: Any
     tokens: tuple[int, int, int]
+    tier: str | None = None
 
 
 def priced(tokens: dict[str, int] | None = None) -> str:
@@ -200,7 +201,8 @@ async def _chat(
         cached = 0 if details is None else details.cached_tokens or 0
         tokens = (used.prompt_tokens, cached, used.completion_tokens)
     turn = choice.message.model_dump(exclude_none=True)
-    return Heard(choice.message.content or "", calls, choice.finish_reason, tokens), [turn]
+    text = choice.message.content or ""
+    return Heard(text, calls, choice.finish_reason, tokens, whole.service_tier), [turn]
 
 
 async def _messages(
@@ -222,7 +224,8 @@ async def _messages(
         {key: value for key, value in block.model_dump(exclude_none=True).items() if key != "parsed_output"}
         for block in whole.content
     ]
-    return Heard(text, calls, whole.stop_reason, tokens), [{"role": "assistant", "content": content}]
+    heard = Heard(text, calls, whole.stop_reason, tokens, used.service_tier)
+    return heard, [{"role": "assistant", "content": content}]
 
 
 async def _responses(
@@ -253,4 +256,4 @@ async def _responses(
     for item in items:
         for part in item.get("content") or []:
             part.pop("parsed", None)
-    return Heard(whole.output_text, calls, whole.status, tokens), items
+    return Heard(whole.output_text, calls, whole.status, tokens, whole.service_tier), items

@@ -20,10 +20,10 @@ SEAL_NAMES = ("signature", "data", "encrypted_content")
 
 
 async def leave(
-    rig: Rig, client: str, upstream: str, events: int, *, words: str, stream: bool = True
+    rig: Rig, client: str, upstream: str, events: int, *, words: str, stream: bool = True, **fields: Any
 ) -> None:
     """Ask, and be gone after so many pieces of content; 0 is as soon as anything came."""
-    asked: dict[str, Any] = {"model": f"to-{upstream}", "stream": stream}
+    asked: dict[str, Any] = {"model": f"to-{upstream}", "stream": stream, **fields}
     asked |= (
         {"input": words}
         if client == "openai-responses"

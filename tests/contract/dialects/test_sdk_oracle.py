@@ -30,6 +30,13 @@ _STOPS = {
         "refusal": "content_filter",
     },
 }
+_OPENAI = {"standard": "default", "flex": "flex", "priority": "priority", "fast": "priority"}
+_TIERS = {
+    CHAT: _OPENAI,
+    MESSAGES: {"standard": "standard", "priority": "priority", "batch": "batch", "fast": "standard"},
+    RESPONSES: _OPENAI,
+}
+"""How each dialect names a tier; what it has no word for it does not tell."""
 
 
 @cache
@@ -93,6 +100,10 @@ def check(client: Wire, upstream: Wire, seed: int) -> None:
     provider = Provider(client, upstream, answer, random)
     read_whole = judge(client).ask(provider.respond, question)
     read_stream = judge(client).listen(provider.respond, question)
+    if upstream == RESPONSES != client:
+        # It names the tier at the end, where the clients' SDKs do not look for it.
+        assert read_stream.tier is None
+        read_stream.tier = read_whole.tier
     assert read_stream == read_whole
     compare(client, upstream, read_whole, answer)
 
@@ -118,6 +129,9 @@ def compare(client: str, upstream: str, heard: Heard, answer: Spec) -> None:
     assert heard.stop == _STOPS[client][stop]
     assert {k: heard.usage.get(k) for k in expected_usage(client, answer)} == expected_usage(client, answer)
     assert (heard.id, heard.model) == (answer.id, answer.model)
+    tier = "standard" if answer.tier == "default" else answer.tier
+    assert heard.tier == _TIERS[client].get(tier or "")
+    assert heard.usage.get("speed") == ("fast" if client == MESSAGES and tier == "fast" else None)
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)

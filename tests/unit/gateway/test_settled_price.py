@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidegate.events.config import DatedPrice, Pool, Target, VariantPrice, Window
 from tidegate.events.decision import WindowUse
@@ -11,6 +15,7 @@ from tidegate.events.journal.orphans import estimate
 from tidegate.events.money import FREE, ListPrice, Tokens, cost_nanousd
 from tidegate.events.signals import AttemptStarted, UsageSettled
 from tidegate.events.types import AttemptId, PoolId, TargetId, WindowId
+from tidegate.gateway import tiers
 from tidegate.gateway.serving import ServedTarget
 from tidegate.gateway.settlements import Ending, settle
 
@@ -117,3 +122,50 @@ def test_an_orphan_is_charged_by_the_length_that_was_estimated() -> None:
     assert event.cost_nanousd == 200 * 4 + 10 * 12
     assert event.price == ListPrice(input_uncached=4 * MILLION, output=12 * MILLION)
     assert estimate(msgspec.structs.replace(started(served()), price=None)).price is None
+
+
+TIERS = st.sampled_from([None, "standard", "priority", "flex"])
+
+
+@given(
+    asked=st.sampled_from([None, "priority", "flex"]),
+    told=TIERS,
+    usage=st.sampled_from([Tokens(), Tokens(120), Tokens(120, output=3), Tokens(90, 20, output=3)]),
+    produced=st.none() | st.integers(0, 20),
+    outcome=st.sampled_from(["completed", "cancelled", "truncated", "failed", "client_slow"]),
+)
+def test_however_an_attempt_ends_it_is_charged_as_the_tier_that_was_told_or_else_asked_for(
+    asked: str | None, told: str | None, usage: Tokens, produced: int | None, outcome: Any
+) -> None:
+    """What the provider says of the tier counts, be it that it served as usual; where it says nothing, the ask does."""
+    target = served()
+    start = msgspec.structs.replace(started(target, input_tokens=200), service_tier=asked)
+    tokens = msgspec.structs.replace(usage, service_tier=tiers.priced(told))
+    ending = Ending(outcome=outcome, tokens=tokens, told_tier=told, produced_tokens=produced)
+    event = settle(start, ending, target, None)
+    is_priority = (asked if told is None else told) == "priority"
+    is_long = (usage.known_input() or 200) > 100
+    assert event.price == ListPrice(
+        input_uncached=(5 if is_priority else 4 if is_long else 2) * MILLION,
+        output=(12 if is_long else 8) * MILLION,
+    )
+    reads = 200 if usage.input_uncached is None else usage.known_input()
+    output = usage.output if usage.output is not None else 10 if produced is None else produced
+    assert event.price.input_uncached is not None
+    assert event.price.output is not None
+    assert event.cost_nanousd == (reads * event.price.input_uncached + output * event.price.output) // MILLION
+    assert event.tokens == tokens, "what was reported is told, not what was assumed"
+
+
+@given(asked=st.sampled_from([None, "priority", "flex"]))
+def test_an_orphan_is_charged_as_the_tier_it_asked_for(asked: str | None) -> None:
+    start = msgspec.structs.replace(started(served(), input_tokens=100), service_tier=asked)
+    event = estimate(start)
+    assert event.cost_nanousd == 100 * (5 if asked == "priority" else 2) + 10 * 8
+    assert event.tokens.service_tier is None
+
+
+def test_a_start_of_before_tiers_were_told_is_charged_as_usual() -> None:
+    old = msgspec.json.decode(msgspec.json.encode(started(served())), type=AttemptStarted)
+    assert old.service_tier is None
+    assert estimate(old).price == ListPrice(input_uncached=2 * MILLION, output=8 * MILLION)

@@ -34,6 +34,8 @@ class AttemptStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     prefix_tokens: int | None = None
     """As in the settlement."""
     prefix_age_ns: int | None = None
+    service_tier: str | None = None
+    """How the provider was asked to serve it; None = as usual. Holds where it does not say how it did."""
 
 
 class FirstTokenSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from tidegate.events.types import Dialect
+from tidegate.gateway import tiers
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.inline_data import inline_data
 from tidegate.gateway.remote_media import remote_media
@@ -52,6 +53,10 @@ class Body(Protocol):
         """True when the client explicitly asks for reasoning."""
         ...
 
+    def asked_tier(self, dialect: Dialect) -> str | None:
+        """The service tier that the client asks for, None as usual."""
+        ...
+
     def first_user_message(self) -> bytes | None:
         """Raw JSON of the first user message's content: the last resort to tell sessions apart."""
         ...
@@ -76,6 +81,8 @@ class TurnsBody(msgspec.Struct, gc=False):
     metadata: Any = None
     thinking: Raw = _EMPTY
     reasoning_effort: Any = None
+    service_tier: Any = None
+    speed: Any = None
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -105,6 +112,10 @@ class TurnsBody(msgspec.Struct, gc=False):
             thinking = bytes(self.thinking)
             return thinking[:1] == b"{" and b'"disabled"' not in thinking
         return self.reasoning_effort not in (None, "none")
+
+    def asked_tier(self, dialect: Dialect) -> str | None:
+        """See Body."""
+        return tiers.asked(dialect, self.service_tier, self.speed)
 
     def first_user_message(self) -> bytes | None:
         """See Body."""

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from tidegate.events.types import Dialect
+from tidegate.gateway import tiers
 from tidegate.gateway.asks import (
     Body,
     TurnsBody,
@@ -38,6 +39,7 @@ class ResponsesBody(msgspec.Struct, gc=False):
     previous_response_id: Any = None
     conversation: Any = None
     background: Any = None
+    service_tier: Any = None
 
     @property
     def wants_usage_chunk(self) -> bool:
@@ -60,6 +62,10 @@ class ResponsesBody(msgspec.Struct, gc=False):
         """See Body."""
         effort = self.reasoning.get("effort") if isinstance(self.reasoning, dict) else None
         return effort not in (None, "none")
+
+    def asked_tier(self, dialect: Dialect) -> str | None:
+        """See Body."""
+        return tiers.asked(dialect, self.service_tier, None)
 
     def first_user_message(self) -> bytes | None:
         """See Body."""
@@ -124,6 +130,10 @@ class EmbeddingsBody(msgspec.Struct, gc=False):
     def wants_reasoning(self, dialect: Dialect) -> bool:
         """See Body."""
         return False
+
+    def asked_tier(self, dialect: Dialect) -> str | None:
+        """See Body. Vectors are made one way only."""
+        return None
 
     def first_user_message(self) -> bytes | None:
         """See Body. Embedding the same text twice is no conversation."""

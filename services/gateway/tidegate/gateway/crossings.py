@@ -49,6 +49,8 @@ class Crossed(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
     context: Context
     quirks: Quirks = PLAIN
+    service_tier: str | None = None
+    """The tier that the upstream is asked for, None as usual."""
 
     @property
     def rewrites_stream(self) -> bool:
@@ -134,7 +136,7 @@ class Crossings:
             return None
         wants_usage = upstream == self._client == "openai" and self._body.get("stream") is True
         around = splice.around_model(made.body, include_usage=wants_usage and not quirks.no_stream_options)
-        return Crossed(self._client, upstream, around, made.warnings, made.context, quirks)
+        return Crossed(self._client, upstream, around, made.warnings, made.context, quirks, made.service_tier)
 
 
 def context_for(crossed: Crossed, rules: UsageRules) -> Context:

@@ -82,6 +82,11 @@ class StreamPhases:
         return self._reading.model
 
     @property
+    def told_tier(self) -> str | None:
+        """How the provider says it serves the request; None while it says nothing."""
+        return self._reading.usage.told_tier
+
+    @property
     def tokens(self) -> Tokens:
         """Usage reported so far.
 

@@ -41,19 +41,26 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
     if answer is None:
         return attempt.broken("answer_not_json", "answer is no JSON object", Ending(outcome="failed"))
     rules = attempt.target.usage_rules[dialect]
-    tokens = usage.from_answer(dialect, answer, rules)
+    tally = usage.tally_of(dialect, answer, rules)
+    tokens = tally.tokens()
     produced = None if tokens.output is not None else produced_tokens(dialect, answer)
     lacking = lacks(dialect, answer)
     if lacking is not None:
-        return _no_answer(attempt, answer, lacking, Ending(outcome="failed", tokens=tokens))
+        unused = Ending(outcome="failed", tokens=tokens, told_tier=tally.told_tier)
+        return _no_answer(attempt, answer, lacking, unused)
     model = answer.get("model")
-    model = model if isinstance(model, str) else None
-    ending = Ending(outcome="completed", tokens=tokens, produced_tokens=produced, model=model)
+    ending = Ending(
+        outcome="completed",
+        tokens=tokens,
+        told_tier=tally.told_tier,
+        produced_tokens=produced,
+        model=model if isinstance(model, str) else None,
+    )
     if attempt.crossed is not None:
         try:
             body = crossed_back(attempt.crossed, body, rules)
         except AnswerMalformed as error:
-            ending = Ending(outcome="failed", tokens=tokens, produced_tokens=produced, model=model)
+            ending = msgspec.structs.replace(ending, outcome="failed")
             return attempt.broken("answer_malformed", str(error), ending)
     receipt = attempt.settle(ending)
     await attempt.wait_settled(receipt)

@@ -18,6 +18,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     tokens: Tokens = Tokens()
     billed: bool = True
+    told_tier: str | None = None
+    """How the provider says it served the request, in the words of `tiers`; None when it did not say."""
     produced_tokens: int | None = None
     """Output seen so far, when the provider did not say."""
     model: str | None = None
@@ -36,7 +38,8 @@ def settle(
     """The settlement. Where usage is estimated, `tokens` keeps only what was reported: unknown stays unknown.
 
     `list_price` is what the tokens are worth in a flat pool: windows in dollars count it. The price told is the
-    one the cost was computed with: of a price with variants, those of this length and service tier.
+    one the cost was computed with: of a price with variants, those of this length and service tier. A tier of which
+    the provider said nothing is taken to be the one that was asked for.
     """
     basis: Basis = "reported"
     counted = ending.tokens
@@ -44,6 +47,8 @@ def settle(
         basis, counted = "none", NOTHING
     elif counted.input_uncached is None or counted.output is None:
         basis, counted = "estimated", _assume(started, ending)
+    if ending.told_tier is None and started.service_tier is not None:
+        counted = msgspec.structs.replace(counted, service_tier=started.service_tier)
     cost = 0 if basis == "none" else _cost(counted, started.price)
     return UsageSettled(
         attempt=started.attempt,

@@ -100,11 +100,11 @@ class OpenAiEvents:
         model = chunk.get("model")
         if reading.model is None and isinstance(model, str):
             reading.model = model or None
-        usage, choices = chunk.get("usage"), chunk.get("choices")
-        if usage is not None:
-            reading.usage.observe(usage, chunk.get("service_tier"))
-            if not choices and not reading.client_wants_usage:
-                return Meaning.UNASKED_USAGE
+        usage, choices, tier = chunk.get("usage"), chunk.get("choices"), chunk.get("service_tier")
+        if usage is not None or tier is not None:
+            reading.usage.observe(usage, tier)
+        if usage is not None and not choices and not reading.client_wants_usage:
+            return Meaning.UNASKED_USAGE
         if isinstance(choices, list) and any(map(_is_content, choices)):
             return Meaning.CONTENT
         return Meaning.OTHER

@@ -137,6 +137,7 @@ class StreamRelay:
         return Ending(
             outcome="completed" if outcome == "completed" else "truncated",
             tokens=phases.tokens,
+            told_tier=phases.told_tier,
             produced_tokens=phases.content_events if self._committed else None,
             model=phases.model,
         )
@@ -147,6 +148,7 @@ class StreamRelay:
             ending = Ending(
                 outcome=attempt.outcome_of_leaving(),
                 tokens=self._phases.tokens,
+                told_tier=self._phases.told_tier,
                 produced_tokens=self._phases.content_events,
                 evidence=False,
             )
@@ -187,9 +189,14 @@ class StreamRelay:
         if answer is None:
             return attempt.broken("stream_expected", "answer is no event stream", Ending(outcome="failed"))
         dialect = attempt.dialect
-        tokens = usage.from_answer(dialect, answer, attempt.target.usage_rules[dialect])
+        tally = usage.tally_of(dialect, answer, attempt.target.usage_rules[dialect])
         produced = None if taxonomy.error_in(answer) else produced_tokens(dialect, answer)
-        ending = Ending(outcome="failed", tokens=tokens, produced_tokens=produced)
+        ending = Ending(
+            outcome="failed",
+            tokens=tally.tokens(),
+            told_tier=tally.told_tier,
+            produced_tokens=produced,
+        )
         if taxonomy.error_in(answer):
             return attempt.error_in_answer(answer, ending)
         return attempt.broken("stream_expected", "answer is no event stream", ending)

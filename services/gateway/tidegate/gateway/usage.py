@@ -1,18 +1,16 @@
 """Provider usage objects -> disjoint token classes. Explicit zero is kept, unknown is None; pure."""
 
-import re
 from typing import Any
 
 import msgspec
 
 from tidegate.events.money import Tokens
+from tidegate.gateway import tiers
 from tidegate.gateway.usage_rules import GENERIC, WIRES, Spoken, UsageRules
 
 MAX_COUNT = 2**31 - 1
 """A provider's count above it is no count: no model reads or writes that much, and sums must stay exact."""
 
-_TIER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_AS_USUAL = frozenset({"standard", "default", "auto"})
 _LEVELS = 2
 _Fields = dict[str, int]
 
@@ -23,14 +21,15 @@ class UsageTally:
     Counts in streams are cumulative, so they replace and never add.
     """
 
-    __slots__ = ("_fields", "_rules", "_searches", "_tier", "_wire")
+    __slots__ = ("_fields", "_rules", "_searches", "_wire", "told_tier")
 
     def __init__(self, dialect: Spoken, rules: UsageRules | None = None) -> None:
         """`rules`: which fields this vendor reports; by default what its dialect has."""
         self._wire = WIRES[dialect]
         self._rules = GENERIC[self._wire] if rules is None else rules
         self._fields: _Fields = {}
-        self._tier: str | None = None
+        self.told_tier: str | None = None
+        """How the provider says it serves the request, in the words of `tiers`; None while it says nothing."""
         self._searches = 0
 
     def observe(self, usage: Any, service_tier: Any = None) -> None:
@@ -60,22 +59,26 @@ class UsageTally:
         if self._wire == "embeddings":
             return _from_embeddings(self._fields)
         read = _from_anthropic if self._wire == "anthropic" else _from_openai
-        tokens = read(self._fields, self._rules, self._tier)
+        tokens = read(self._fields, self._rules, tiers.priced(self.told_tier))
         if self._searches and tokens.web_searches is None:
             return msgspec.structs.replace(tokens, web_searches=self._searches)
         return tokens
 
-    def _observe_tier(self, name: Any) -> None:
-        if isinstance(name, str) and _TIER.fullmatch(name):
-            self._tier = None if name in _AS_USUAL else name
+    def _observe_tier(self, word: Any) -> None:
+        self.told_tier = tiers.named(word) or self.told_tier
 
 
-def from_answer(dialect: Spoken, answer: dict[str, Any], rules: UsageRules | None = None) -> Tokens:
-    """Usage of a whole (not streamed) answer; all None when it reports none."""
+def tally_of(dialect: Spoken, answer: dict[str, Any], rules: UsageRules | None = None) -> UsageTally:
+    """What a whole (not streamed) answer says of its usage."""
     tally = UsageTally(dialect, rules)
     tally.observe(answer.get("usage"), answer.get("service_tier"))
     tally.observe_output(answer.get("output"))
-    return tally.tokens()
+    return tally
+
+
+def from_answer(dialect: Spoken, answer: dict[str, Any], rules: UsageRules | None = None) -> Tokens:
+    """Usage of a whole answer; all None when it reports none."""
+    return tally_of(dialect, answer, rules).tokens()
 
 
 def is_search(item: Any) -> bool:

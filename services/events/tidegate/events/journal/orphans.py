@@ -42,8 +42,13 @@ def find_orphans(store: JournalStore) -> list[Orphan]:
 
 
 def estimate(started: AttemptStarted) -> UsageSettled:
-    """The settlement of an attempt of which only the start is known: charged at its full reserve."""
-    assumed = Tokens(input_uncached=started.input_tokens, output=started.reserve_output_tokens)
+    """The settlement of an attempt of which only the start is known: charged at its full reserve, and as the tier
+    it asked for is."""
+    assumed = Tokens(
+        input_uncached=started.input_tokens,
+        output=started.reserve_output_tokens,
+        service_tier=started.service_tier,
+    )
     return UsageSettled(
         attempt=started.attempt,
         target=started.target,

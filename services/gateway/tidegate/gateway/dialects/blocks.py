@@ -184,3 +184,5 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     stop: Stop = "end"
     stop_sequence: str | None = None
     tokens: Tokens = Tokens()
+    service_tier: str | None = None
+    """How it was served, in the words of `tiers`."""

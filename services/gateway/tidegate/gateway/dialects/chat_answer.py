@@ -3,6 +3,7 @@
 from typing import Any
 
 from tidegate.events.money import Tokens
+from tidegate.gateway import tiers
 from tidegate.gateway.dialects import chat_reasoning, stops, usage_shape
 from tidegate.gateway.dialects.blocks import Answer, AnswerBlock, Refusal, Text, Thinking, ToolCall
 from tidegate.gateway.dialects.fields import Fields, answer_fields
@@ -94,6 +95,7 @@ def write(answer: Answer) -> dict[str, Any]:
         "created": answer.created_s or 0,
         "model": answer.model,
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
+        **tiers.for_openai(answer.service_tier),
         "usage": None if answer.tokens == UNKNOWN else usage_shape.to_chat(answer.tokens),
     }
 

@@ -60,8 +60,8 @@ class ChatDecoder:
         chunk = answer_fields(data, "")
         if data.get("error"):
             return Verdict.ERROR
-        self._begin(chunk)
         self._usage.observe(data.get("usage"), data.get("service_tier"))
+        self._begin(chunk)
         for choice in chunk.each("choices"):
             if choice.integer("index"):
                 continue
@@ -78,7 +78,7 @@ class ChatDecoder:
         self._end_words()
         self._blocks.close_all()
         stop = stops.settled(self._stop or "end", has_calls=bool(self._calls))
-        self._sink.end(stop, None, self._usage.tokens())
+        self._sink.end(stop, None, self._usage.tokens(), self._usage.told_tier)
 
     def _begin(self, chunk: Fields) -> None:
         if self._has_begun:
@@ -87,7 +87,8 @@ class ChatDecoder:
         answer_id, model, created = chunk.text("id"), chunk.text("model"), chunk.number("created")
         self._id = answer_id or self._id
         self.model = model or None
-        self._sink.begin(self._id, model or "", None if created is None else int(created))
+        seconds = None if created is None else int(created)
+        self._sink.begin(self._id, model or "", seconds, self._usage.told_tier)
 
     def _delta(self, delta: Fields) -> None:
         self._say("thinking", chat_reasoning.text_of(delta))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidegate.events.money import Tokens
-from tidegate.gateway import errors
+from tidegate.gateway import errors, tiers
 from tidegate.gateway.dialects import chat_reasoning, stops, usage_shape
 from tidegate.gateway.dialects.blocks import Stop, Thinking
 from tidegate.gateway.dialects.chat_answer import UNKNOWN
@@ -29,13 +29,14 @@ class ChatEncoder:
         self._thought: list[str] = []
         self._is_empty = True
 
-    def begin(self, answer_id: str, model: str, created_s: int | None) -> None:
+    def begin(self, answer_id: str, model: str, created_s: int | None, tier: str | None = None) -> None:
         """See BlockSink."""
         self._frame = {
             "id": answer_id,
             "object": "chat.completion.chunk",
             "created": created_s or 0,
             "model": model,
+            **tiers.for_openai(tier),
         }
         self._delta({"role": "assistant", "content": None})
 
@@ -73,8 +74,9 @@ class ChatEncoder:
         elif head.kind == "thinking":
             self._close_thinking(head, proof)
 
-    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens) -> None:
+    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens, tier: str | None = None) -> None:
         """See BlockSink."""
+        self._frame |= tiers.for_openai(tier)
         choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": stops.TO_CHAT[stop]}
         self.out.append(event(self._frame | {"choices": [choice]}))
         if self._wants_usage and tokens != UNKNOWN:

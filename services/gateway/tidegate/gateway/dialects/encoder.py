@@ -26,7 +26,7 @@ class Encoder(BlockSink, Protocol):
 class Silent:
     """A sink for a stream that is passed on as it is."""
 
-    def begin(self, answer_id: str, model: str, created_s: int | None) -> None:
+    def begin(self, answer_id: str, model: str, created_s: int | None, tier: str | None = None) -> None:
         """See BlockSink."""
 
     def open(self, head: Head) -> None:
@@ -38,7 +38,7 @@ class Silent:
     def close(self, proof: Thinking | None) -> None:
         """See BlockSink."""
 
-    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens) -> None:
+    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens, tier: str | None = None) -> None:
         """See BlockSink."""
 
 

@@ -64,14 +64,14 @@ class Restoring:
         self.pieces = 0
         """How many pieces of content came so far; sealed thinking counts as one."""
 
-    def begin(self, answer_id: str, model: str, created_s: int | None) -> None:
+    def begin(self, answer_id: str, model: str, created_s: int | None, tier: str | None = None) -> None:
         """See BlockSink; only the first time counts."""
         if self._has_begun:
             return
         self._has_begun = True
         context = self._context
         seconds = context.created_s if created_s is None else created_s
-        self._sink.begin(answer_id or context.answer_id, model or context.model, seconds)
+        self._sink.begin(answer_id or context.answer_id, model or context.model, seconds, tier)
 
     def open(self, head: Head) -> None:
         """See BlockSink."""
@@ -103,7 +103,7 @@ class Restoring:
                 self._sink.piece(text)
         self._sink.close(proof)
 
-    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens) -> None:
+    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens, tier: str | None = None) -> None:
         """See BlockSink."""
         self.begin("", "", None)
-        self._sink.end(stop, stop_sequence, tokens)
+        self._sink.end(stop, stop_sequence, tokens, tier)

@@ -60,7 +60,7 @@ def write(answer: Answer) -> dict[str, Any]:
         "content": [_written(block, answer.stop) for block in answer.blocks],
         "stop_reason": stop_reason(answer.stop, any(isinstance(block, Refusal) for block in answer.blocks)),
         "stop_sequence": answer.stop_sequence,
-        "usage": usage_shape.to_messages(answer.tokens),
+        "usage": usage_shape.to_messages(answer.tokens, answer.service_tier),
     }
 
 

@@ -55,7 +55,7 @@ class MessagesDecoder:
             self._close(index)
         self._blocks.close_all()
         stop = stops.settled(self._stop or "end", has_calls=self._has_calls)
-        self._sink.end(stop, self._stop_sequence, self._usage.tokens())
+        self._sink.end(stop, self._stop_sequence, self._usage.tokens(), self._usage.told_tier)
 
     def _begin(self, message: Fields | None) -> None:
         answer_id = model = None
@@ -63,7 +63,7 @@ class MessagesDecoder:
             answer_id, model = message.text("id"), message.text("model")
             self._usage.observe(message.raw("usage"))
         self.model = model or None
-        self._sink.begin(answer_id or "", model or "", None)
+        self._sink.begin(answer_id or "", model or "", None, self._usage.told_tier)
 
     def _message_delta(self, event: Fields) -> None:
         self._usage.observe(event.raw("usage"))

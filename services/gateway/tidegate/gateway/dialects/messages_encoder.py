@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidegate.events.money import Tokens
-from tidegate.gateway import errors
+from tidegate.gateway import errors, tiers
 from tidegate.gateway.dialects import seals, usage_shape
 from tidegate.gateway.dialects.arguments import to_object
 from tidegate.gateway.dialects.blocks import Stop, Thinking
@@ -27,7 +27,7 @@ class MessagesEncoder:
         self._last_arguments = ""
         self._has_refusal = False
 
-    def begin(self, answer_id: str, model: str, created_s: int | None) -> None:
+    def begin(self, answer_id: str, model: str, created_s: int | None, tier: str | None = None) -> None:
         """See BlockSink."""
         message: dict[str, Any] = {
             "id": answer_id,
@@ -37,7 +37,7 @@ class MessagesEncoder:
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {"input_tokens": 0, "output_tokens": 0},
+            "usage": {"input_tokens": 0, "output_tokens": 0, **tiers.for_messages(tier)},
         }
         self._send("message_start", {"message": message})
 
@@ -80,14 +80,14 @@ class MessagesEncoder:
         self._send("content_block_stop", {"index": self._index})
         self._index += 1
 
-    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens) -> None:
+    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens, tier: str | None = None) -> None:
         """See BlockSink."""
         to_object(self._last_arguments, may_be_cut=stop in {"length", "context_full", "refusal"})
         delta = {
             "stop_reason": stop_reason(stop, self._has_refusal),
             "stop_sequence": stop_sequence,
         }
-        self._send("message_delta", {"delta": delta, "usage": usage_shape.to_messages(tokens)})
+        self._send("message_delta", {"delta": delta, "usage": usage_shape.to_messages(tokens, tier)})
         self.terminal = STOP
 
     def error_event(self, error: GatewayError) -> bytes:

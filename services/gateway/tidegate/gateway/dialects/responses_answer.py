@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.events.money import Tokens
+from tidegate.gateway import tiers
 from tidegate.gateway.dialects import responses_items, seals, stops, usage_shape
 from tidegate.gateway.dialects.blocks import (
     EMPTY,
@@ -132,6 +133,7 @@ def write(answer: Answer, echo: Mapping[str, Any]) -> dict[str, Any]:
         incomplete_details=None if reason is None else {"reason": reason},
         output=output,
         tokens=answer.tokens,
+        tier=answer.service_tier,
     )
 
 
@@ -145,6 +147,7 @@ def shell(
     output: list[dict[str, Any]],
     incomplete_details: dict[str, Any] | None = None,
     tokens: Tokens | None = None,
+    tier: str | None = None,
 ) -> dict[str, Any]:
     """A response object in any state."""
     return {
@@ -157,5 +160,6 @@ def shell(
         "model": model,
         "output": output,
         **{name: echo.get(name, value) for name, value in _UNSAID.items()},
+        **tiers.for_openai(tier),
         "usage": None if tokens is None or tokens == UNKNOWN else usage_shape.to_responses(tokens),
     }

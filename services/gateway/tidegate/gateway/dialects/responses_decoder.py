@@ -61,7 +61,7 @@ class ResponsesDecoder:
         """The stream is whole."""
         self._blocks.close_all()
         stop = stops.settled(self._stop or "end", has_calls=self._has_calls)
-        self._sink.end(stop, None, self._usage.tokens())
+        self._sink.end(stop, None, self._usage.tokens(), self._usage.told_tier)
 
     def _begin(self, response: Fields) -> None:
         model = response.text("model")

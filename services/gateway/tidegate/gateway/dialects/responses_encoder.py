@@ -26,13 +26,15 @@ class ResponsesEncoder:
         self._id = ""
         self._model = ""
         self._created_s = 0
+        self._tier: str | None = None
         self._items: list[dict[str, Any]] = []
         self._head = Head("text")
         self._pieces: list[str] = []
 
-    def begin(self, answer_id: str, model: str, created_s: int | None) -> None:
+    def begin(self, answer_id: str, model: str, created_s: int | None, tier: str | None = None) -> None:
         """See BlockSink."""
         self._id, self._model, self._created_s = answer_id, model, created_s or 0
+        self._tier = tier
         for kind in ("response.created", "response.in_progress"):
             self._send(kind, {"response": self._shell("in_progress", [])})
 
@@ -91,8 +93,9 @@ class ResponsesEncoder:
         self._send_item("response.output_item.done", item)
         self._items.append(item)
 
-    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens) -> None:
+    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens, tier: str | None = None) -> None:
         """See BlockSink."""
+        self._tier = tier or self._tier
         reason = stops.INCOMPLETE.get(stop)
         details = None if reason is None else {"reason": reason}
         status = "completed" if reason is None else "incomplete"
@@ -136,6 +139,7 @@ class ResponsesEncoder:
             output=output,
             incomplete_details=details,
             tokens=tokens,
+            tier=self._tier,
         )
 
     def _summary(self, text: str) -> dict[str, Any]:

@@ -24,8 +24,8 @@ class BlockSink(Protocol):
     Never two blocks at once. Raises AnswerMalformed when the content cannot be said in the sink's dialect.
     """
 
-    def begin(self, answer_id: str, model: str, created_s: int | None) -> None:
-        """The answer starts; empty or None = the upstream did not say."""
+    def begin(self, answer_id: str, model: str, created_s: int | None, tier: str | None = None) -> None:
+        """The answer starts; empty or None = the upstream did not say. `tier` is how it is served."""
         ...
 
     def open(self, head: Head) -> None:
@@ -40,6 +40,6 @@ class BlockSink(Protocol):
         """The open block ends; `proof` is what signs or seals thinking (its `text` is not used)."""
         ...
 
-    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens) -> None:
-        """The answer is whole."""
+    def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens, tier: str | None = None) -> None:
+        """The answer is whole; `tier` is how it was served."""
         ...

@@ -69,6 +69,11 @@ class StreamTranslator:
         return self._decoder.model
 
     @property
+    def told_tier(self) -> str | None:
+        """How the provider says it serves the request; None while it says nothing."""
+        return self._usage.told_tier
+
+    @property
     def content_events(self) -> int:
         """Pieces of content so far; about one output token each where the provider streams token by token."""
         return self._sink.pieces
@@ -205,6 +210,11 @@ class TranslatedPhases:
     def content_events(self) -> int:
         """See StreamTranslator."""
         return self._translator.content_events
+
+    @property
+    def told_tier(self) -> str | None:
+        """See StreamTranslator."""
+        return self._translator.told_tier
 
     @property
     def model(self) -> str | None:

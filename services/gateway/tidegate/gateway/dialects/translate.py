@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from tidegate.gateway import tiers
 from tidegate.gateway.dialects import (
     chat_answer,
     chat_reader,
@@ -29,7 +30,7 @@ from tidegate.gateway.dialects.history import NOBODY, Turns
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.errors import Code, GatewayError
-from tidegate.gateway.usage import from_answer
+from tidegate.gateway.usage import tally_of
 from tidegate.gateway.usage_rules import UsageRules
 from tidegate.gateway.usage_rules import Wire as UsageWire
 
@@ -43,11 +44,13 @@ _WRITERS = {"openai": chat_writer, "anthropic": messages_writer, "openai-respons
 
 class Translated(msgspec.Struct, frozen=True):
     """A request for the upstream: `body` is compact JSON in a fixed order of names; `warnings` are the names of
-    the client's fields that were left out or changed (plain ASCII, for a warning header)."""
+    the client's fields that were left out or changed (plain ASCII, for a warning header). `service_tier` is the one
+    that is asked for, None as usual."""
 
     body: bytes
     warnings: tuple[str, ...]
     context: Context
+    service_tier: str | None = None
 
 
 def request(
@@ -92,7 +95,8 @@ def request(
         echo=_echo(client, body),
         usage_rules=usage_rules,
     )
-    return Translated(_dumps(written), notes.names(), context)
+    tier = tiers.asked(upstream, written.get("service_tier"), written.get("speed"))
+    return Translated(_dumps(written), notes.names(), context, tier)
 
 
 def _asks_for_usage(body: dict[str, Any]) -> bool:
@@ -143,12 +147,15 @@ def answer(client: Wire, upstream: Wire, body: bytes, context: Context) -> bytes
 def read_answer(upstream: Wire, body: dict[str, Any], context: Context) -> Answer:
     """A whole answer in no dialect. Raises AnswerMalformed."""
     usage_wire: UsageWire = "anthropic" if upstream == "anthropic" else "openai"
-    tokens = from_answer(usage_wire, body, context.usage_rules)
+    tally = tally_of(usage_wire, body, context.usage_rules)
+    tokens = tally.tokens()
     if upstream == "openai":
-        return chat_answer.read(body, tokens, context.answer_id)
-    return (
-        messages_answer.read(body, tokens) if upstream == "anthropic" else responses_answer.read(body, tokens)
-    )
+        read = chat_answer.read(body, tokens, context.answer_id)
+    elif upstream == "anthropic":
+        read = messages_answer.read(body, tokens)
+    else:
+        read = responses_answer.read(body, tokens)
+    return msgspec.structs.replace(read, service_tier=tally.told_tier)
 
 
 def write_answer(client: Wire, whole: Answer, context: Context) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from typing import Any
 
 from tidegate.events.money import Tokens
-
-_TIERS_OF_ANTHROPIC = frozenset({"priority", "batch"})
+from tidegate.gateway import tiers
 
 
 def _without_unknown(fields: dict[str, Any]) -> dict[str, Any]:
@@ -79,8 +78,8 @@ def to_responses(tokens: Tokens) -> dict[str, Any]:
     return usage | _searched(tokens)
 
 
-def to_messages(tokens: Tokens) -> dict[str, Any]:
-    """Input classes are disjoint; `output_tokens` includes reasoning."""
+def to_messages(tokens: Tokens, tier: str | None = None) -> dict[str, Any]:
+    """Input classes are disjoint; `output_tokens` includes reasoning. `tier` is what the provider told of it."""
     usage: dict[str, Any] = {
         "input_tokens": tokens.input_uncached or 0,
         "output_tokens": tokens.output or 0,
@@ -98,6 +97,4 @@ def to_messages(tokens: Tokens) -> dict[str, Any]:
         }
     if tokens.reasoning is not None:
         usage["output_tokens_details"] = {"thinking_tokens": tokens.reasoning}
-    if tokens.service_tier in _TIERS_OF_ANTHROPIC:
-        usage["service_tier"] = tokens.service_tier
-    return usage | _searched(tokens)
+    return usage | tiers.for_messages(tier or tokens.service_tier) | _searched(tokens)
