@@ -4,6 +4,7 @@ A decision passes through here as rows, plain tuples: the fastest way to hand on
 """
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from tidegate.events.decision import NEVER_CHOSEN, NOTHING_LOCAL, CandidateVerdict, LocalView, PriceParts
@@ -16,14 +17,21 @@ from tidegate.planner.uses import Uses, quota_use
 from tidegate.planner.view import RouteFacts
 from tidegate.planner.windows import QuotaFacts, renewed
 
+_SPEND = itemgetter(0)
 _HALF_FAILURE = 1 << (FAILURE_BITS - 1)
 
-Admitted = tuple[int, CandidateFacts, LocalView, int | None, int, QuotaFacts | None, Uses, int, int, int]
-"""Spend (cash and quota: what one attempt takes), facts, local view, expected cached tokens, expected output
-tokens, quota, uses, and the parts cash, quota and time; prices in nano-dollars."""
+Rest = tuple[LocalView, int | None, QuotaFacts | None, Uses, int]
+"""What few candidates differ in: local view, expected cached tokens, quota, its uses, and their price."""
 
-Totalled = tuple[int, Admitted, PriceParts]
-"""Grade, then total, as one integer: what most candidates are told apart by; the candidate; its price."""
+Admitted = tuple[int, CandidateFacts, int, int, Rest]
+"""Spend (cash and quota: what one attempt takes), facts, expected output tokens, price of the time, the rest; prices
+in nano-dollars."""
+
+Totalled = tuple[int, CandidateFacts, int, PriceParts, Rest]
+"""Grade, then total, as one integer: what most candidates are told apart by; facts, expected output tokens, the price,
+the rest."""
+
+_NOTHING_LEFT: Rest = (NOTHING_LOCAL, None, None, (), 0)
 
 
 class Refused(NamedTuple):
@@ -56,7 +64,7 @@ def appraise_all(
                     time = int(time_value * (facts.ttft_s + limit / facts.output_tokens_per_s) + 0.5)
             cash = (input_tokens * rate + output_cost + HALF_MILLION) // MILLION
             if cash <= cap:
-                admitted.append((cash, facts, view, None, output, None, (), cash, 0, time))
+                admitted.append((cash, facts, output, time, _NOTHING_LEFT))
                 continue
         found = appraise(facts, asked, view, now_ns)
         if isinstance(found, Refusal):
@@ -92,13 +100,13 @@ def appraise(facts: CandidateFacts, asked: Asked, local: LocalView, now_ns: int)
         return admission.over_cap(cash, asked.cost_cap)
     quota = facts.quota
     if quota is None:
-        return cash, facts, local, cached, output, None, (), cash, 0, time
+        return cash, facts, output, time, (local, cached, None, (), 0)
     if now_ns >= quota.resets_at_ns:
         quota = renewed(quota, local.uses, now_ns)
     uses, nanousd, shortage = quota_use(quota, local, now_ns, input_tokens + output, cost)
     if shortage is not None:
         return admission.exhausted(shortage)
-    return cash + nanousd, facts, local, cached, output, quota, uses, cash, nanousd, time
+    return cash + nanousd, facts, output, time, (local, cached, quota, uses, nanousd)
 
 
 def totals_of(admitted: Sequence[Admitted]) -> list[Totalled]:
@@ -106,16 +114,16 @@ def totals_of(admitted: Sequence[Admitted]) -> list[Totalled]:
 
     The retry is P(fail)·E[its cost], P(fail) in units of 2⁻³⁰.
     """
-    spends = sorted([row[0] for row in admitted])
+    spends = sorted(map(_SPEND, admitted))
     if not spends:
         return []
     first, second = spends[0], spends[1 if len(spends) > 1 else 0]
     found: list[Totalled] = []
-    for row in admitted:
-        spend, facts, _, _, _, _, _, cash, quota, time = row
+    for spend, facts, output, time, rest in admitted:
         retry = (facts.failure * (second if spend == first else first) + _HALF_FAILURE) >> FAILURE_BITS
-        total = spend + retry + time
-        found.append((facts.standing + total, row, PriceParts(cash, quota, retry, time, 0, total)))
+        total, quota = spend + retry + time, rest[4]
+        price = PriceParts(spend - quota, quota, retry, time, 0, total)
+        found.append((facts.standing + total, facts, output, price, rest))
     return found
 
 
@@ -123,8 +131,7 @@ def verdicts_of(ranked: Iterable[Totalled], refused: Iterable[Refused]) -> tuple
     """The recorded verdicts in the order of the route: everything read and everything concluded."""
     verdicts: dict[int, CandidateVerdict] = {}
     propensity = 1.0
-    for rank, (_, row, price) in enumerate(ranked):
-        _, facts, view, cached, output, quota, uses, _, _, _ = row
+    for rank, (_, facts, output, price, (view, cached, quota, uses, _)) in enumerate(ranked):
         verdicts[facts.index] = CandidateVerdict(
             facts.target,
             facts.pool,

@@ -64,7 +64,7 @@ def decide_on(
         decide_version=DECIDE_VERSION,
         strategy=route.strategy,
         candidates=verdicts_of(ranked, refused),
-        chosen=ranked[0][1][1].target if ranked else None,
+        chosen=ranked[0][1].target if ranked else None,
         retry_at_ns=None if ranked else _earliest_retry_ns(refused),
     )
 
@@ -74,7 +74,7 @@ def _best_grade(admitted: list[Admitted], refused: list[Refused]) -> list[Admitt
     best = min([facts.grade for _, facts, *_ in admitted], default=0)
     kept: list[Admitted] = []
     for row in admitted:
-        facts, local = row[1], row[2]
+        facts, (local, *_) = row[1], row[4]
         if facts.grade == best:
             kept.append(row)
         else:

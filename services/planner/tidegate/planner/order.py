@@ -34,7 +34,7 @@ def cheapest(admitted: Sequence[Totalled]) -> list[Totalled]:
             each,
         )
         for each in admitted
-        for _, facts, _, _, _, quota, *_ in [each[1]]
+        for _, facts, _, _, (_, _, quota, _, _) in [each]
     ]
     keyed.sort()
     return [key[-1] for key in keyed]
@@ -48,7 +48,7 @@ def declared(admitted: Sequence[Totalled]) -> list[Totalled]:
 def current_target(admitted: Sequence[Totalled]) -> TargetId | None:
     """Where the session was last, as far as this gateway remembers."""
     current, last_ns = None, -1
-    for _, (_, facts, local, *_), _ in admitted:
+    for _, facts, _, _, (local, *_) in admitted:
         at_ns = local.session_at_ns
         if at_ns is not None and at_ns > last_ns:
             current, last_ns = facts.target, at_ns

@@ -43,7 +43,8 @@ def let_through(
             if isinstance(found, Refusal):
                 left.append(Refused(facts, local, found))
             else:
-                admitted.append((found[0], facts, local, *found[3:]))
+                spend, _, output, time, rest = found
+                admitted.append((spend, facts, output, time, (local, *rest[1:])))
     return admitted, left
 
 
