@@ -127,6 +127,7 @@ async def test_after_an_outage_the_file_shrinks_when_it_is_quiet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "SHRINK_FREE_BYTES", 2 * MB)
+    monkeypatch.setattr(sync, "CHECKPOINT_PAGES", 256)  # what is written here reaches the file
     folder = tmp_path / "journals" / "gw-0"
     journal, relay = await open_journal(folder), relay_of(tmp_path)
     for _ in range(100):

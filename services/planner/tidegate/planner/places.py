@@ -21,10 +21,12 @@ class Places(msgspec.Struct, frozen=True):
         """Positions of whose target or pool something is known; what is known of others costs nothing here."""
         found: set[int] = set()
         for held in targets:
-            for target in self.of_target.keys() & held.keys():
-                found.update(self.of_target[target])
-        for pool in self.of_pool.keys() & pools.keys():
-            found.update(self.of_pool[pool])
+            if held:
+                for target in self.of_target.keys() & held.keys():
+                    found.update(self.of_target[target])
+        if pools:
+            for pool in self.of_pool.keys() & pools.keys():
+                found.update(self.of_pool[pool])
         return found
 
 

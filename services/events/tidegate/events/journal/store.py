@@ -18,7 +18,7 @@ RESERVE = "reserve"
 SYNCED = "synced"
 POSITION = "relay.json"
 CHECKPOINT_BUSY_MS = 5
-WAL_KEEP_BYTES = 16 * 1024 * 1024
+WAL_KEEP_BYTES = 32 * 1024 * 1024
 
 _MIN_SQLITE = (3, 51, 3)
 _SCHEMA = (

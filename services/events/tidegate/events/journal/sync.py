@@ -20,7 +20,10 @@ from tidegate.events.journal.store import DB, SYNCED, TRIFLE, open_checkpointer
 MARK_BYTES = 8
 IDLE_SYNC_S = 0.05
 LOOK_S = 0.1
-CHECKPOINT_PAGES = 1024
+CHECKPOINT_PAGES = 4096
+"""The relay frees pages soon and later rows fill them again: of a longer WAL more is never copied."""
+HELD_PAGES = 1024
+"""At most so many are copied while commits are held back."""
 
 
 def sync_file(handle: int) -> None:
@@ -153,7 +156,7 @@ class SyncThread:
                 return
             pages, copied = self._copy(apsw.SQLITE_CHECKPOINT_PASSIVE)  # most of it, beside the commits
             self._checkpoint_at_pages = pages + CHECKPOINT_PAGES
-            if pages - copied < CHECKPOINT_PAGES:
+            if pages - copied < HELD_PAGES:
                 self._start_over()
         except apsw.BusyError:
             pass  # a reader stands in the way; later rounds go on from here
