@@ -51,7 +51,7 @@ class Told:
                 quantiles = tuple(rest * factor for factor in (0.6, 0.7, 1.0, 1.3, 1.5))
                 now_ns = self.begin_ns + int((600 * period + 60 * k) * S)
                 self.at(
-                    600 * period + 60 * k, used, p, remaining_quantiles=quantiles,
+                    600 * period + 60 * k, used, p, remaining_quantiles=quantiles, will_exhaust=p >= 0.2,
                     exhausts_p10_ns=now_ns + 60 * S, exhausts_p50_ns=now_ns + 120 * S,
                 )  # fmt: skip
                 used = min(used + round(pace * rng.uniform(0.6, 1.4)), self.limit)

@@ -16,6 +16,7 @@ TABLES: dict[str, type] = {
     "[[keys]]": config.Key,
     "[[pools]]": config.Pool,
     "[pools.uvi]": config.UviLimits,
+    "[pools.alarm]": config.AlarmCosts,
     "[[pools.windows]]": config.Window,
     "[[targets]]": config.Target,
     "[targets.quirks]": Quirks,
@@ -111,6 +112,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "windows": "Its quota windows.",
         "admit_quantile": "Reserved: this version reads it and does not use it.",
         "uvi": "Where the statuses of its windows begin.",
+        "alarm": "When its windows are said to run dry.",
         "fee_nanousd": "What a `flat` pool costs per `fee_period_s`: shown as the price per unit used (`tidegate prices`), no part of any"
         " decision, for it is paid anyway.",
         "fee_period_s": "Period of the fee; by default 30 days.",
@@ -121,6 +123,11 @@ SETTINGS: dict[str, dict[str, str]] = {
         "surplus": "Index up to which it is in surplus, late in the period.",
         "surplus_min_elapsed": "Share of the period that must have passed for that.",
         "hysteresis": "A status ends this much further back than it begins.",
+    },
+    "[pools.alarm]": {
+        "false_alarm": "What it costs to act as if a window ran dry that does not, in any unit. A window is said to run dry"
+        " (`will_exhaust`) where its chance is at least false_alarm / (false_alarm + miss).",
+        "miss": "What it costs not to act where it does: with `miss = 4` from a chance of 0.2 on.",
     },
     "[[pools.windows]]": {
         "id": "Name of the window within its pool.",

@@ -78,6 +78,8 @@ def _headline(row: _Row) -> Iterable[tuple[str, str]]:
         ("Brier score", _number(row["brier"])),
         ("the base rate's", _number(row["base_rate_brier"])),
         ("calibration error", _number(row["ece"])),
+        ("false alarms", _share(row["false_alarms"])),
+        ("missed", _share(row["missed"])),
         ("80 % intervals held", _share(row["held_80"])),
         ("90 % intervals held", _share(row["held_90"])),
     )
@@ -120,7 +122,7 @@ def _leads(windows: list[_Row]) -> str:
     leads = [row["lead_minutes"] for row in dry if row["lead_minutes"] is not None]
     return section(
         "Lead times",
-        f"{len(leads)} of {len(dry)} windows that ran dry were foreseen: from the first forecast of P ≥ 0.5 to the "
+        f"{len(leads)} of {len(dry)} windows that ran dry were foreseen: from the first time it was said to the "
         "moment the quota was gone.",
         figure(plots.lead_times(leads)),
     )
@@ -132,12 +134,17 @@ def _scores(scores: list[_Row]) -> str:
             _name(row),
             *(str(row[count]) for count in ("forecasts", "decided", "exhausted")),
             *(_number(row[score]) for score in ("brier", "base_rate_brier", "ece")),
+            *(_share(row[error]) for error in ("false_alarms", "missed")),
         )
         for row in scores
     ]
     headings = ("window", "forecasts", "decided", "came true", "Brier", "base rate's", "calibration error")
-    words = "Brier: 0 is perfect; the base rate's is what never looking scores."
-    return section("By window", words, table(headings, cells))
+    words = (
+        "Brier: 0 is perfect; the base rate's is what never looking scores. False alarms: of forecasts of what stayed, "
+        "how many said that it would run dry, by the costs that a pool's config gives both errors; missed: of what "
+        "ran dry, how many did not."
+    )
+    return section("By window", words, table((*headings, "false alarms", "missed"), cells))
 
 
 def _fans(found: list[plots.Period]) -> str:

@@ -348,6 +348,7 @@ def _window(window: WindowBelief) -> Row:
         window.status,
         window.uvi,
         window.p_exhaust,
+        window.will_exhaust,
         window.exhausts_at_ns,
         window.exhausts_p10_ns,
         window.exhausts_p50_ns,

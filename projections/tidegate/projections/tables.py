@@ -217,6 +217,7 @@ TABLES: tuple[Table, ...] = (
         _int("period_start_ns resets_at_ns rolls_ns used quota_limit"),
         _text("status"),
         _real("uvi p_exhaust"),
+        _flag("will_exhaust"),
         _int("exhausts_at_ns exhausts_p10_ns exhausts_p50_ns exhausts_p90_ns"),
         _real("exhausts_sd_s remaining_demand"),
         _real("remaining_p05 remaining_p10 remaining_p50 remaining_p90 remaining_p95"),

@@ -58,6 +58,12 @@ async def test_scores_are_those_of_the_forecasts_beside_what_happened(model: Pat
     assert own["base_rate_brier"] == pytest.approx(rate * (1 - rate))
     assert own["ece"] == pytest.approx(sum(abs(sum(errors)) for errors in by_tenth.values()) / len(decided))
     assert own["held_80"] == pytest.approx(fmean(held))
+    kept, dry = (
+        [row["will_exhaust"] for row in decided if row["exhausted"] is came] for came in (False, True)
+    )
+    assert own["false_alarms"] == pytest.approx(fmean(kept))
+    assert own["missed"] == pytest.approx(1 - fmean(dry))
+    assert 0 < own["false_alarms"] < 1
     assert own["intervals"] == len(held)
 
 
@@ -69,7 +75,7 @@ async def test_each_window_has_its_lead_from_the_first_forecast_that_foresaw_it(
     assert {row["exhausted"] for row in windows[1:]} == {True, False}
     for window in windows:
         own = [row for row in path if row["period"] == window["period"]]
-        first = min((row["believed_ns"] for row in own if row["p_exhaust"] >= 0.5), default=None)
+        first = min((row["believed_ns"] for row in own if row["will_exhaust"]), default=None)
         dry = own[0]["exhausted_ns"]
         if first is None or dry is None:
             assert window["lead_minutes"] is None

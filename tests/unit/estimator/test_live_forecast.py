@@ -8,7 +8,7 @@ import pytest
 from tidegate.estimator.columns import FloatArray
 from tidegate.estimator.publish import publish
 from tidegate.estimator.state import State
-from tidegate.events.config import Pool, Routing, Window
+from tidegate.events.config import AlarmCosts, Pool, Routing, Window
 from tidegate.events.snapshots import WindowBelief
 from tidegate.events.types import PoolId, WindowId
 
@@ -109,3 +109,29 @@ def test_the_published_record_says_what_share_of_intervals_held() -> None:
     assert abs(np.mean([belief.coverage_80 or 0.0 for belief in known]) - 0.8) < 0.06
     assert abs(np.mean([belief.coverage_90 or 0.0 for belief in known]) - 0.9) < 0.06
     assert min(belief.forecasts_settled for belief in known) > 10
+
+
+def _said(alarm: AlarmCosts) -> WindowBelief:
+    """One pool in the middle of a window, and one whose window nobody has used."""
+    window = Window(id=WindowId("5h"), unit="tokens", limit=LIMIT, duration_s=18_000)
+    pool = Pool(id=PoolId("p"), billing="flat", windows=(window,), alarm=alarm)
+    state = State()
+    series = np.array([state.window_of(state.pool(pool.id, 0), window.id, WINDOW_NS, first_request=False)])
+    empty = publish(state, START_NS, Routing(pools=(pool,)), [], [pool.id]).pools[pool.id].windows[0]
+    assert (empty.p_exhaust, empty.will_exhaust) == (None, None)
+    for bin_, units in enumerate(_use(1)[: TAUGHT * 30 + ASK_AT]):
+        if units:
+            state.use.observe(series, np.array([START_NS + bin_ * BIN_NS]), np.array([int(units)]))
+    now_ns = START_NS + (TAUGHT * 30 + ASK_AT) * BIN_NS
+    return publish(state, now_ns, Routing(pools=(pool,)), [], [pool.id]).pools[pool.id].windows[0]
+
+
+def test_a_window_is_said_to_run_dry_where_the_costs_of_both_errors_say_so() -> None:
+    even = _said(AlarmCosts())
+    p = even.p_exhaust
+    assert p is not None
+    assert 0.01 < p < 0.99
+    assert even.will_exhaust is (p >= 0.5)
+    careful, bold = AlarmCosts(miss=1.01 * (1 - p) / p), AlarmCosts(miss=0.99 * (1 - p) / p)
+    assert _said(careful).will_exhaust is True
+    assert _said(bold).will_exhaust is False

@@ -79,3 +79,11 @@ async def test_what_was_settled_in_a_rolling_window_is_that_of_its_length(tmp_pa
     await filled(tmp_path / "m.duckdb", made.history)
     (row,) = dicts(tmp_path / "m.duckdb", "SELECT rolls_ns, resets_at_ns, settled_units FROM v_windows")
     assert row == {"rolls_ns": LENGTH_NS, "resets_at_ns": None, "settled_units": None}
+
+
+async def test_what_was_said_is_the_decision_and_before_there_was_one_the_likelier(tmp_path: Path) -> None:
+    made = Told(History())
+    for at_s, p, said in ((30, 0.3, True), (90, 0.8, False), (150, 0.8, None), (210, 0.3, None)):
+        made.at(at_s, 10, p, will_exhaust=said)
+    assert [row["will_exhaust"] for row in await told(tmp_path, made)] == [True, False, True, False]
+    assert dicts(tmp_path / "m.duckdb", "SELECT will_exhaust FROM v_windows") == [{"will_exhaust": None}]

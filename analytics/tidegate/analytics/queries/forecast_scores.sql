@@ -1,6 +1,6 @@
 -- title: Forecasts of quota windows: scores
 -- param: since_ns BIGINT forecasts from this time on, in nanoseconds
--- brief: pool, window_id=window, decided, exhausted, brier=Brier, base_rate_brier=base rate's, ece=ECE, held_80=80 %, held_90=90 %
+-- brief: pool, window_id=window, decided, exhausted, brier=Brier, base_rate_brier=base rate's, ece=ECE, false_alarms=false alarms, missed, held_80=80 %, held_90=90 %
 WITH told AS (
     SELECT
         *,
@@ -31,6 +31,8 @@ SELECT
     (count(*) FILTER (WHERE exhausted)) * (count(*) FILTER (WHERE NOT exhausted))
         / nullif(count(exhausted), 0) ** 2 AS base_rate_brier,
     any_value(apart.apart) / nullif(count(exhausted), 0) AS ece,
+    avg(CAST(will_exhaust AS INTEGER)) FILTER (WHERE NOT exhausted) AS false_alarms,
+    avg(CAST(NOT will_exhaust AS INTEGER)) FILTER (WHERE exhausted) AS missed,
     count(remaining_p95) FILTER (WHERE rest IS NOT NULL) AS intervals,
     -- An interval that begins beyond the limit holds what ended there.
     avg(CAST(rest BETWEEN least(remaining_p10, most) AND remaining_p90 AS INTEGER))

@@ -286,7 +286,7 @@ settled AS (
 SELECT
     b.pool, b.window_id, b.version, b.status, b.quota_limit, b.used,
     s.units AS settled_units,
-    b.period_start_ns, b.resets_at_ns, b.rolls_ns, b.uvi, b.p_exhaust, b.exhausts_at_ns, b.exhausts_sd_s,
+    b.period_start_ns, b.resets_at_ns, b.rolls_ns, b.uvi, b.p_exhaust, b.will_exhaust, b.exhausts_at_ns, b.exhausts_sd_s,
     b.remaining_demand, b.use_p90, b.shadow_nanousd, b.amortised_nanousd,
     b.capacity, b.capacity_sd, b.outside, b.outside_sd, b.outside_demand,
     b.ts_ns AS believed_ns
@@ -410,6 +410,7 @@ SELECT
     period_start_ns, resets_at_ns,
     make_timestamp(resets_at_ns // 1000) AS resets_at,
     used, quota_limit, p_exhaust,
+    coalesce(will_exhaust, p_exhaust >= 0.5) AS will_exhaust,
     exhausts_at_ns, exhausts_p10_ns, exhausts_p50_ns, exhausts_p90_ns,
     make_timestamp(exhausts_p50_ns // 1000) AS exhausts_p50_at,
     remaining_p05, remaining_p10, remaining_p50, remaining_p90, remaining_p95,

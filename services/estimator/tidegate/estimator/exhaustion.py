@@ -86,15 +86,11 @@ def forecast(
     return Forecast(*(np.concatenate(field, axis=-1) for field in zip(*parts, strict=True)))
 
 
-def will_exhaust(p_exhaust: FloatArray, cost_false: float, cost_miss: float) -> BoolArray:
+def will_exhaust(p_exhaust: FloatArray, cost_false: FloatArray, cost_miss: FloatArray) -> BoolArray:
     """Act as if the quota runs dry? Where P ≥ C_false / (C_false + C_miss), the cost-loss rule; not where unknown.
 
-    Raises ValueError unless both costs are ≥ 0 and one is > 0.
+    Costs are > 0, for each window.
     """
-    if not (cost_false >= 0 and cost_miss >= 0 and cost_false + cost_miss > 0):
-        raise ValueError(
-            f"costs of a false alarm ({cost_false}) and of a miss ({cost_miss}) must be ≥ 0, not both 0"
-        )
     act: BoolArray = p_exhaust >= cost_false / (cost_false + cost_miss)
     return act
 

@@ -10,7 +10,7 @@ import numpy as np
 from tidegate.estimator import activity, uvi
 from tidegate.estimator.amortised import amortised_nanousd
 from tidegate.estimator.columns import FloatArray, IntArray
-from tidegate.estimator.exhaustion import Forecast, forecast
+from tidegate.estimator.exhaustion import Forecast, forecast, will_exhaust
 from tidegate.estimator.joint import joint
 from tidegate.estimator.pace import Pace
 from tidegate.estimator.rolling_beliefs import RollingQuota, given_back, rolling_quota
@@ -92,10 +92,12 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
     prices = _shadow_prices(state, idx, places, quota, now_ns, routing)
     bounds = {pool.id: pool.uvi for pool in routing.pools}
     index = _uvi(state, idx, places, quota, bounds)
+    alarms = _alarms(places, ahead, routing)
     fees = {pool.id: pool for pool in routing.pools if pool.fee_nanousd is not None}
     found: dict[PoolId, list[WindowBelief]] = {}
     for k, place in enumerate(places):
         belief = _belief(place, ledger, ahead, index, float(prices[k]), k, now_ns)
+        belief = msgspec.structs.replace(belief, will_exhaust=alarms[k])
         if told is not None:
             belief = told.added_to(belief, k)
         if rolling is not None:
@@ -110,6 +112,15 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
         found.setdefault(place.pool, []).append(belief)
     statuses = {place.series: int(index.status[k]) for k, place in enumerate(places)}
     return WindowBeliefs(found, _together(places, ahead, now_ns), statuses)
+
+
+def _alarms(places: Sequence[_Place], ahead: Forecast, routing: Routing) -> list[bool | None]:
+    """By window, whether it is said to run dry; None where nothing is known."""
+    costs = {pool.id: pool.alarm for pool in routing.pools}
+    false_alarm = np.array([costs[place.pool].false_alarm for place in places])
+    miss = np.array([costs[place.pool].miss for place in places])
+    said = will_exhaust(ahead.p_exhaust, false_alarm, miss)
+    return [bool(act) if math.isfinite(p) else None for act, p in zip(said, ahead.p_exhaust, strict=True)]
 
 
 def _amortised(pool: Pool, window: Window, used: float, draws: FloatArray) -> float | None:

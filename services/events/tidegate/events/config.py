@@ -46,6 +46,7 @@ Tokens = Annotated[int, Meta(gt=0, le=1_000_000_000)]
 Bytes = Annotated[int, Meta(gt=0, le=1 << 50)]
 Units = Annotated[int, Meta(gt=0, le=10**18)]
 Index = Annotated[float, Meta(gt=0, le=1_000)]
+Cost = Annotated[float, Meta(gt=0, le=1_000_000)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Grade = Annotated[int, Meta(ge=0, le=1_000)]
 Seconds = Annotated[float, Meta(ge=0.001, le=315_360_000, extra={"form": "seconds"})]
@@ -87,6 +88,16 @@ class UviLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     hysteresis: Share = 0.1
 
 
+class AlarmCosts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What it costs to act as if a window ran dry that does not, and not to act where it does; only their ratio counts.
+
+    A window is said to run dry where its chance is at least false_alarm / (false_alarm + miss).
+    """
+
+    false_alarm: Cost = 1.0
+    miss: Cost = 1.0
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Targets that share quota. `flat` pools bill a fee per period, nothing per token."""
 
@@ -95,6 +106,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     windows: tuple[Window, ...] = ()
     admit_quantile: Annotated[float, Meta(gt=0, lt=1)] = 0.9
     uvi: UviLimits = UviLimits()
+    alarm: AlarmCosts = AlarmCosts()
     fee_nanousd: Dollars | None = None
     fee_period_s: Seconds = 2_592_000.0
 

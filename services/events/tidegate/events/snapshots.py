@@ -92,6 +92,8 @@ class WindowBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     uvi: float | None = None
     status: UviStatus = "unknown"
     p_exhaust: float | None = None
+    will_exhaust: bool | None = None
+    """Whether to act as if it ran dry: the chance against the pool's costs of the two errors; None while unknown."""
     exhausts_at_ns: int | None = None
     exhausts_sd_s: float | None = None
     exhausts_p10_ns: int | None = None
