@@ -3,6 +3,7 @@
 import base64
 import hmac
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -61,6 +62,7 @@ def _session_in_metadata(metadata: Any) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1024)  # of each request whose head is new
 def tenant_key(data_key: bytes, tenant: str) -> bytes:
     """A tenant's own data key, derived from the installation's: equal hints of two tenants tell nobody so."""
     return hmac.digest(data_key, b"tenant\0" + tenant.encode(), "sha256")
