@@ -1,6 +1,6 @@
 -- title: Forecasts of quota windows: scores
 -- param: since_ns BIGINT forecasts from this time on, in nanoseconds
--- brief: pool, window_id=window, decided, exhausted, brier=Brier, base_rate_brier=base rate's, ece=ECE, false_alarms=false alarms, missed, held_80=80 %, held_90=90 %
+-- brief: pool, window_id=window, decided, exhausted=dry, brier=Brier, base_rate_brier=base, ece=ECE, false_alarms=false, missed, held_80=80 %, held_90=90 %
 WITH told AS (
     SELECT
         *,
