@@ -23,13 +23,13 @@ async def leave(
     rig: Rig, client: str, upstream: str, events: int, *, words: str, stream: bool = True, **fields: Any
 ) -> None:
     """Ask, and be gone after so many pieces of content; 0 is as soon as anything came."""
-    asked: dict[str, Any] = {"model": f"to-{upstream}", "stream": stream, **fields}
-    asked |= (
+    turns: dict[str, Any] = (
         {"input": words}
         if client == "openai-responses"
         else {"messages": [{"role": "user", "content": words}]}
     )
-    asked |= {"max_tokens": 500} if client == "anthropic" else {}
+    turns |= {"max_tokens": 500} if client == "anthropic" else {}
+    asked = {"model": f"to-{upstream}", "stream": stream, **turns, **fields}
     headers = {"authorization": f"Bearer {KEY}", "x-sim-output-tokens": "400"}
     async with (
         httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as http,

@@ -34,7 +34,7 @@ def test_a_responses_body_is_measured() -> None:
     assert body.has_tools()
     assert body.wants_usage_chunk
     assert body.wants_reasoning("openai-responses")
-    assert body.input_tokens() == -(
+    assert body.measured().tokens == -(
         -(len('"hi there"') + len('"be brief"') + len('[{"type":"function"}]')) // 4
     )
     assert body.first_user_message() == b'"hi there"'
@@ -105,7 +105,7 @@ def test_an_odd_body_is_refused_by_name(raw: bytes, dialect: Any, says: str) -> 
 )
 def test_embedded_tokens_are_counted_and_text_is_estimated(text: str, tokens: int) -> None:
     body = parse_body(b'{"model":"r","input":%b}' % text.encode(), "openai-embeddings")
-    assert body.input_tokens() == tokens
+    assert body.measured().tokens == tokens
     assert (body.max_output_tokens, body.wants_usage_chunk, body.has_images(), body.has_tools()) == (
         0,
         False,

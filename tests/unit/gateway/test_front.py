@@ -119,7 +119,7 @@ def test_a_body_is_measured_not_kept() -> None:
     assert parsed.max_output_tokens == 9
     assert parsed.has_tools()
     assert not parsed.has_images()
-    assert parsed.input_tokens() == -(
+    assert parsed.measured().tokens == -(
         -(len(b'[{"role":"user","content":"hi"}]') + len(b'[{"name":"t"}]')) // 4
     )
     assert parsed.first_user_message() == b'"hi"'

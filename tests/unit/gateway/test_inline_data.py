@@ -40,9 +40,11 @@ def chat_image(data: str = PNG) -> dict[str, Any]:
 
 def counted(dialect: Dialect, *blocks: Any) -> int:
     field = "input" if dialect == "openai-responses" else "messages"
-    return parse_body(
-        orjson.dumps({"model": "m", field: [{"role": "user", "content": list(blocks)}]}), dialect
-    ).input_tokens()
+    return (
+        parse_body(orjson.dumps({"model": "m", field: [{"role": "user", "content": list(blocks)}]}), dialect)
+        .measured()
+        .tokens
+    )
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_what_a_provider_fetches_counts_by_what_it_is_in_its_dialect(
     assert remote_media(blob) == InlineData(len(URL), tokens)
     field = "input" if dialect == "openai-responses" else "messages"
     body = {"model": "m", field: [{"role": "user", "content": [block, block]}]}
-    counted = parse_body(orjson.dumps(body), dialect).input_tokens()
+    counted = parse_body(orjson.dumps(body), dialect).measured().tokens
     assert 2 * tokens <= counted <= 2 * tokens + 100
 
 

@@ -106,7 +106,7 @@ SELECT
     l.basis, l.model,
     coalesce(f.ttft_ns, s.ttft_ns) AS ttft_ns,
     s.duration_ns,
-    a.input_tokens AS input_estimate,
+    CASE WHEN s.attempt IS NULL THEN a.input_tokens ELSE s.input_estimate END AS input_estimate,
     l.input_uncached, l.cache_read, l.cache_write_5m, l.cache_write_1h, l.output, l.reasoning,
     l.settled_nanousd, l.corrections, l.ledger_nanousd,
     coalesce(x.failures, 0) AS failures,

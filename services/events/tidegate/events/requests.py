@@ -21,6 +21,8 @@ class RequestAdmitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Which header or field named the session."""
     body_bytes: int = 0
     input_tokens: int = 0
+    stored_files: int = 0
+    """Images and documents of the prompt that are files at a provider: `input_tokens` holds a guess for each."""
     max_output_tokens: int | None = None
 
 

@@ -36,6 +36,12 @@ class AttemptStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     prefix_age_ns: int | None = None
     service_tier: str | None = None
     """How the provider was asked to serve it; None = as usual. Holds where it does not say how it did."""
+    stored_files: int = 0
+    """Images and documents of the prompt that are files at the provider: `input_tokens` holds a guess for each."""
+
+    def known_input_estimate(self) -> int | None:
+        """The estimate of the prompt; None where a part of it is a guess."""
+        return None if self.stored_files else self.input_tokens
 
 
 class FirstTokenSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -65,6 +71,7 @@ class UsageSettled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     duration_ns: int | None = None
     ttft_ns: int | None = None
     input_estimate: int | None = None
+    """Input tokens estimated before the call; None where files of the provider were in it, whose size is unknown."""
     model: str | None = None
     """Model the provider says it served."""
     evidence: bool = True

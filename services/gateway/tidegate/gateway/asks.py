@@ -1,6 +1,6 @@
 """Chat and messages bodies → the scalars the planner needs; text is measured and goes no further. Pure."""
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -10,12 +10,20 @@ from tidegate.gateway import tiers
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.inline_data import inline_data
 from tidegate.gateway.remote_media import remote_media
+from tidegate.gateway.stored_media import stored_media
 
 _BYTES_PER_TOKEN = 4
 MAX_TOKENS = 2**31 - 1
 """Highest bound on output that a client may state."""
 _EMPTY = Raw()
 _IMAGES = (b'"image_url"', b'"image"', b'"input_image"')
+
+
+class Measured(NamedTuple):
+    """Size of a prompt: an estimate of its tokens, and how many of its parts are guesses: files of the provider."""
+
+    tokens: int
+    stored_files: int = 0
 
 
 class Body(Protocol):
@@ -36,7 +44,7 @@ class Body(Protocol):
         """Whether a stream may carry usage as an event of its own."""
         ...
 
-    def input_tokens(self) -> int:
+    def measured(self) -> Measured:
         """Estimate: bytes of what the model reads ÷ 4, rounded up, and per image, page or second of sound what
         vendors count for it; the provider counts later."""
         ...
@@ -94,9 +102,9 @@ class TurnsBody(msgspec.Struct, gc=False):
         """OpenAI streams carry usage only when the client asked."""
         return bool(self.stream_options and self.stream_options.get("include_usage"))
 
-    def input_tokens(self) -> int:
+    def measured(self) -> Measured:
         """See Body. What is read are messages, system and tools."""
-        return tokens_read(self.messages, len(self.system) + len(self.tools))
+        return measured(self.messages, len(self.system) + len(self.tools))
 
     def has_images(self) -> bool:
         """True when a content block looks like an image; a text that quotes one only over-demands."""
@@ -164,13 +172,13 @@ def tokens_of(size_bytes: int) -> int:
     return -(-size_bytes // _BYTES_PER_TOKEN)
 
 
-def tokens_read(turns: Raw, others_bytes: int) -> int:
-    """Estimate of the tokens in a conversation and so many bytes of JSON beside it: an image is no text, neither its
-    base64 nor its address."""
+def measured(turns: Raw, others_bytes: int) -> Measured:
+    """Size of a conversation and so many bytes of JSON beside it: an image is no text, neither its base64 nor its
+    address."""
     blob = bytes(turns)
-    inline, remote = inline_data(blob), remote_media(blob)
-    text_bytes = len(turns) - inline.size_bytes - remote.size_bytes
-    return tokens_of(text_bytes + others_bytes) + inline.tokens + remote.tokens
+    inline, remote, stored = inline_data(blob), remote_media(blob), stored_media(blob)
+    text_tokens = tokens_of(len(turns) - inline.size_bytes - remote.size_bytes + others_bytes)
+    return Measured(text_tokens + inline.tokens + remote.tokens + stored.tokens, stored.parts)
 
 
 def shows_images(turns: Raw) -> bool:

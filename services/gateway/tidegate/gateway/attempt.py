@@ -94,6 +94,7 @@ class Attempt:
             route=job.ask.route,
             index=index,
             input_tokens=job.ask.input_tokens,
+            stored_files=job.stored_files,
             reserve_output_tokens=self.target.reserve_tokens(job.ask.max_output_tokens),
             price=FREE if is_free else self.target.price(now_ns),
             windows=() if is_free else verdict.uses,

@@ -9,13 +9,14 @@ from tidegate.events.types import Dialect
 from tidegate.gateway import tiers
 from tidegate.gateway.asks import (
     Body,
+    Measured,
     TurnsBody,
     check_limit,
     first_user_turn,
+    measured,
     parsed,
     shows_images,
     tokens_of,
-    tokens_read,
 )
 from tidegate.gateway.errors import GatewayError
 
@@ -46,9 +47,9 @@ class ResponsesBody(msgspec.Struct, gc=False):
         """See Body. Usage comes with the terminal event."""
         return True
 
-    def input_tokens(self) -> int:
+    def measured(self) -> Measured:
         """See Body."""
-        return tokens_read(self.input, len(self.instructions) + len(self.tools))
+        return measured(self.input, len(self.instructions) + len(self.tools))
 
     def has_images(self) -> bool:
         """See Body."""
@@ -112,12 +113,12 @@ class EmbeddingsBody(msgspec.Struct, gc=False):
         """See Body."""
         return False
 
-    def input_tokens(self) -> int:
+    def measured(self) -> Measured:
         """Tokens are counted where the client sends tokens, else estimated from bytes."""
         blob = memoryview(self.input).tobytes()
         if blob.lstrip(b"[ \t\r\n")[:1].isdigit():
-            return blob.count(b",") + 1
-        return tokens_of(len(blob))
+            return Measured(blob.count(b",") + 1)
+        return Measured(tokens_of(len(blob)))
 
     def has_images(self) -> bool:
         """See Body."""

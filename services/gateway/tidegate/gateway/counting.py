@@ -24,7 +24,7 @@ async def serve(tools: Tools, job: Job, decision: DecisionMade) -> None:
     verdict = _counter(job, decision)
     counted = None if verdict is None else await _ask(tools, job, verdict)
     if counted is None:
-        estimate = orjson.dumps({"input_tokens": job.body.input_tokens()})
+        estimate = orjson.dumps({"input_tokens": job.ask.input_tokens})
         job.answer(_JSON + ESTIMATED + headers.request_id_line(job.dialect, job.request), estimate)
     else:
         job.answer(_JSON + counted[0], counted[1])

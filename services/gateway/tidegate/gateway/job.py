@@ -50,6 +50,7 @@ class Job:
         "route",
         "serving",
         "started_ns",
+        "stored_files",
         "target",
         "tell_in_band",
         "ttft_ns",
@@ -89,6 +90,8 @@ class Job:
         self.tell_in_band: Callable[[GatewayError], bytes] | None = None
         """How a stream that is written event by event tells of a failure."""
         self.partition = 0
+        self.stored_files = 0
+        """Parts of the prompt whose size is a guess: files of the provider."""
         self.raw = b""
         self.refused_lines = b""
         """What the upstream that refused last said of its limits and its request id."""

@@ -30,6 +30,7 @@ def admitted(journal: Journal, job: Job, session_source: str) -> None:
             session_source=session_source,
             body_bytes=len(job.raw),
             input_tokens=ask.input_tokens,
+            stored_files=job.stored_files,
             max_output_tokens=ask.max_output_tokens,
         ),
         job.context,

@@ -69,7 +69,7 @@ def settle(
         ),
         duration_ns=duration_ns,
         ttft_ns=ttft_ns,
-        input_estimate=started.input_tokens,
+        input_estimate=started.known_input_estimate(),
         model=ending.model,
         evidence=ending.evidence,
         prefix_tokens=started.prefix_tokens,

@@ -270,6 +270,8 @@ def _around_model(job: Job) -> tuple[bytes, bytes]:
 
 def _ask(job: Job, session: Session, dialects: tuple[Dialect, ...]) -> Ask:
     body = job.body
+    measured = body.measured()
+    job.stored_files = measured.stored_files
     return Ask(
         request=job.request,
         tenant=job.principal.tenant.id,
@@ -278,7 +280,7 @@ def _ask(job: Job, session: Session, dialects: tuple[Dialect, ...]) -> Ask:
         dialect=job.dialect,
         session=session.id,
         stream=bool(body.stream),
-        input_tokens=body.input_tokens(),
+        input_tokens=measured.tokens,
         max_output_tokens=0 if job.endpoint.counts else body.max_output_tokens,
         vision=body.has_images(),
         tools=body.has_tools(),

@@ -582,6 +582,46 @@ def test_content_that_cannot_be_carried_is_refused(client: Wire, message: dict[s
         sent(client, C if client == M else M, PLAIN, **{name: [message]})
 
 
+FILE: dict[str, Any] = {"type": "file", "file_id": "file-1"}
+STORED: list[tuple[Wire, dict[str, Any], str]] = [
+    (C, {"type": "file", "file": {"file_id": "file-1"}}, "file.file_id"),
+    (M, {"type": "image", "source": FILE}, "source.file_id"),
+    (M, {"type": "document", "source": FILE, "title": "t"}, "source.file_id"),
+    (M, {"type": "container_upload", "file_id": "file-1"}, "file_id"),
+    (R, {"type": "input_image", "file_id": "file-1", "detail": "auto"}, "file_id"),
+    (R, {"type": "input_file", "file_id": "file-1"}, "file_id"),
+]
+
+
+def as_result(client: Wire, part: dict[str, Any]) -> dict[str, Any]:
+    """The same part as what a tool brought."""
+    if client == C:
+        return {"role": "tool", "tool_call_id": "c", "content": [part]}
+    if client == M:
+        result = {"type": "tool_result", "tool_use_id": "c", "content": [part]}
+        return {"role": "user", "content": [result]}
+    return {"type": "function_call_output", "call_id": "c", "output": [part]}
+
+
+@pytest.mark.parametrize(("client", "part", "place"), STORED)
+@pytest.mark.parametrize("in_result", [False, True])
+def test_a_stored_file_is_refused_by_name_in_every_other_dialect_and_passes_in_its_own(
+    client: Wire, part: dict[str, Any], place: str, *, in_result: bool
+) -> None:
+    name = "input" if client == R else "messages"
+    said: dict[str, Any] = {"role": "user", "content": "see"}
+    turn = as_result(client, part) if in_result else {"role": "user", "content": [part]}
+    inner = "output" if client == R and in_result else "content"
+    where = f"{name}[1].{inner}[0]" + (".content[0]" if client == M and in_result else "")
+    for upstream in (C, M, R):
+        if upstream == client:
+            assert sent(client, upstream, PLAIN, **{name: [said, turn]})[0][name][1] == turn
+            continue
+        with pytest.raises(RequestRefused, match="a file stored at one provider") as refusal:
+            sent(client, upstream, PLAIN, **{name: [said, turn]})
+        assert refusal.value.field == f"{where}.{place}"
+
+
 def test_a_picture_is_refused_where_the_target_takes_one_string() -> None:
     quirks = Quirks(content_as_text=True)
     picture = {"type": "image", "source": {"type": "url", "url": "u"}}

@@ -59,7 +59,7 @@ def estimate(started: AttemptStarted) -> UsageSettled:
         cost_nanousd=None if started.price is None else cost_nanousd(assumed, started.price),
         price=None if started.price is None else started.price.plain_for(assumed),
         windows=started.windows,
-        input_estimate=started.input_tokens,
+        input_estimate=started.known_input_estimate(),
         evidence=False,
     )
 

@@ -6,6 +6,8 @@ _NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_.-]")
 _MAX_NAMES = 32
 _MAX_CHARACTERS = 64
 
+STORED_FILE = "a file stored at one provider cannot be read by another: send its content, or a URL"
+
 
 class RequestRefused(ValueError):
     """The request cannot be translated without changing its meaning, or is malformed.

@@ -1,6 +1,7 @@
 """Pictures and files in both spellings: `data:` URLs and base64 sources."""
 
 from tidegate.gateway.dialects.blocks import Document, Image
+from tidegate.gateway.dialects.faults import STORED_FILE
 from tidegate.gateway.dialects.fields import Fields
 
 _BASE64 = ";base64,"
@@ -43,7 +44,7 @@ def document_from_file(file: Fields) -> Document:
         return Document(media_type=inline[0], data=inline[1], title=title)
     if url is not None:
         return Document(url=url, title=title)
-    raise file.wrong("file_id", "a file stored at one provider cannot be read by another")
+    raise file.wrong("file_id", STORED_FILE)
 
 
 def document_as_file(document: Document) -> dict[str, str]:

@@ -2,12 +2,12 @@
 
 from tidegate.gateway.dialects import seals
 from tidegate.gateway.dialects.blocks import Block, Document, Image, Text, Thinking, ToolCall, ToolResult
-from tidegate.gateway.dialects.faults import Notes
+from tidegate.gateway.dialects.faults import STORED_FILE, Notes
 from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.json_text import compact
 
 _BILLING = "x-anthropic-billing-header:"
-_LEFT_OUT = ("server_tool_use", "_tool_result", "container_upload", "mcp_tool_use")
+_LEFT_OUT = ("server_tool_use", "_tool_result", "mcp_tool_use")
 _SEEN = ("citations", "caller", "transformations", "context")
 """Fields that add nothing another vendor could use: left out in silence."""
 
@@ -59,11 +59,17 @@ def _block(item: Fields, notes: Notes) -> Block | None:
         notes.drop(f"messages.content.{kind}")
         return None
     else:
-        raise item.wrong("type", "is a kind of content that cannot be translated")
+        raise _unknown(item, kind)
     for name in item.unread():
         if name not in _SEEN:
             notes.drop(f"messages.content.{name}")
     return block
+
+
+def _unknown(item: Fields, kind: str) -> Exception:
+    if kind == "container_upload":
+        return item.wrong("file_id", STORED_FILE)
+    return item.wrong("type", "is a kind of content that cannot be translated")
 
 
 def _image(item: Fields) -> Image:
@@ -74,7 +80,7 @@ def _image(item: Fields) -> Image:
         return Image(media_type=source.needed_text("media_type"), data=source.needed_text("data"), cache=mark)
     if source is not None and kind == "url":
         return Image(url=source.needed_text("url"), cache=mark)
-    raise item.wrong("source", "must be base64 or a URL: a stored file belongs to its provider")
+    raise _odd_source(item, source, "must be base64 or url")
 
 
 def _document(item: Fields) -> Document:
@@ -90,7 +96,14 @@ def _document(item: Fields) -> Document:
         return Document(url=source.needed_text("url"), title=title, cache=mark)
     if kind == "text":
         return Document(media_type="text/plain", text=source.needed_text("data"), title=title, cache=mark)
-    raise source.wrong("type", "must be base64, url or text")
+    raise _odd_source(item, source, "must be base64, url or text")
+
+
+def _odd_source(item: Fields, source: Fields | None, kinds: str) -> Exception:
+    if source is None:
+        return item.wrong("source", "is missing")
+    is_stored = source.text("type") == "file"
+    return source.wrong("file_id", STORED_FILE) if is_stored else source.wrong("type", kinds)
 
 
 def _search_result(item: Fields) -> Text:

@@ -16,7 +16,7 @@ from tidegate.gateway.dialects.blocks import (
     ToolCall,
     ToolResult,
 )
-from tidegate.gateway.dialects.faults import Notes
+from tidegate.gateway.dialects.faults import STORED_FILE, Notes
 from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.media import document_from_file, image_from_url
 from tidegate.gateway.dialects.names import join_namespace
@@ -113,7 +113,7 @@ def _part(part: Fields, notes: Notes) -> Block:
     elif kind == "input_image":
         url = part.text("image_url")
         if url is None:
-            raise part.wrong("file_id", "a file stored at one provider cannot be read by another")
+            raise part.wrong("file_id", STORED_FILE)
         block = msgspec.structs.replace(image_from_url(url, part.text("detail")), cache=mark)
     elif kind == "input_file":
         block = msgspec.structs.replace(document_from_file(part), cache=mark)
