@@ -20,7 +20,7 @@ from support.rig import KEY, provider
 from support.served import INSTANCES, Served, serving
 from tidegate.analytics.reports import REPORTS
 from tidegate.gateway.credentials import key_digest
-from tidegate.runtime.roles.admin import admin_token
+from tidegate.runtime.admin_token import admin_token
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 MESSAGES: Any = [{"role": "user", "content": "Why is the sky blue? " * 20}]

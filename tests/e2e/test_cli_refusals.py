@@ -15,35 +15,12 @@ import pytest
 import pytest_asyncio
 
 from support.fleet import Process, until
+from support.one_target import CONFIG, ROLES
 from support.served import Served, serving
-from tidegate.gateway.credentials import key_digest
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.settings import load_settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
-GOOD = f"""
-data_dir = "data"
-[gateway]
-port = 0
-[admin]
-port = 0
-[[tenants]]
-id = "acme"
-[[keys]]
-id = "k1"
-tenant = "acme"
-digest = "{key_digest("tg_nobody")}"
-[[targets]]
-id = "a"
-dialect = "openai"
-base_url = "https://api.example.test"
-model = "m"
-secret = "env:A_KEY"
-[[routes]]
-name = "chat"
-candidates = [{{ target = "a" }}]
-"""
-ROLES = ("serve", "gateway", "log", "estimator", "projector", "admin")
 
 
 async def tidegate(
@@ -74,7 +51,7 @@ async def tidegate(
 @pytest.mark.parametrize("role", ROLES)
 async def test_no_role_starts_on_a_bad_value(tmp_path: Path, role: str) -> None:
     (tmp_path / "tidegate.toml").write_text(
-        GOOD.replace("api.example.test", "user:hunter2pw@api.example.test")
+        CONFIG.replace("api.example.test", "user:hunter2pw@api.example.test")
     )
     code, out, err = await tidegate(tmp_path, role, env={"A_KEY": "long-enough"})
     assert (code, out) == (2, "")
@@ -86,7 +63,7 @@ async def test_no_role_starts_on_a_bad_value(tmp_path: Path, role: str) -> None:
 
 @pytest.mark.parametrize("role", ["serve", "gateway"])
 async def test_without_a_secret_nothing_listens(tmp_path: Path, role: str) -> None:
-    (tmp_path / "tidegate.toml").write_text(GOOD)
+    (tmp_path / "tidegate.toml").write_text(CONFIG)
     code, out, err = await tidegate(tmp_path, role, env={"A_KEY": ""})
     assert (code, out) == (2, "")
     assert err.splitlines() == [
@@ -95,7 +72,7 @@ async def test_without_a_secret_nothing_listens(tmp_path: Path, role: str) -> No
 
 
 async def test_check_asks_for_secrets_unless_told_not_to(tmp_path: Path) -> None:
-    (tmp_path / "tidegate.toml").write_text(GOOD)
+    (tmp_path / "tidegate.toml").write_text(CONFIG)
     code, out, _ = await tidegate(tmp_path, "config", "check", "--json", env={"A_KEY": ""})
     assert code == 1
     assert "tidegate.toml:18: targets[0].secret" in json.loads(out)["mistakes"][0]
@@ -107,7 +84,7 @@ async def test_check_asks_for_secrets_unless_told_not_to(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("slot", ["../x", "a/b", "", "x" * 65])
 async def test_a_slot_that_is_no_folder_name_is_refused(tmp_path: Path, slot: str) -> None:
-    (tmp_path / "tidegate.toml").write_text(GOOD)
+    (tmp_path / "tidegate.toml").write_text(CONFIG)
     code, _, err = await tidegate(tmp_path, "gateway", "--slot", slot, env={"A_KEY": "long-enough"})
     assert code == 2
     assert "--slot" in err
@@ -187,7 +164,7 @@ async def test_admin_publishes_nothing_that_cannot_be_run(
 
 
 async def test_serve_ends_when_who_started_it_is_gone(tmp_path: Path) -> None:
-    (tmp_path / "tidegate.toml").write_text(GOOD)
+    (tmp_path / "tidegate.toml").write_text(CONFIG)
     machine = Machine(load_settings(tmp_path / "tidegate.toml"), base=tmp_path)
     read_fd, write_fd = os.pipe()
     process = Process(
@@ -219,7 +196,7 @@ async def test_serve_ends_when_who_started_it_is_gone(tmp_path: Path) -> None:
 
 async def test_the_log_role_shows_the_numbers_of_its_machine(tmp_path: Path) -> None:
     port = free_port()
-    (tmp_path / "tidegate.toml").write_text(GOOD + f'[metrics]\nport = {port}\ntoken = "env:SCRAPER"\n')
+    (tmp_path / "tidegate.toml").write_text(CONFIG + f'[metrics]\nport = {port}\ntoken = "env:SCRAPER"\n')
     env = {**os.environ, "SCRAPER": "let-me-scrape"}
     process = Process(
         "log",

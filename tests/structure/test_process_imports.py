@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -44,3 +46,19 @@ async def test_a_gateway_that_serves_has_loaded_nothing_heavy_and_the_simulator_
     assert "tidegate.simulator.engine" in simulator
     ours = {name for name in simulator if name.startswith("tidegate.")}
     assert {name for name in ours if not name.startswith("tidegate.simulator")} == set()
+
+
+@pytest.mark.slow
+def test_a_command_that_only_asks_has_loaded_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+    """Whoever types a command waits for what it imports: its HTTP client, the log writer and bars come with their use."""
+    said = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "tidegate.runtime", "config", "schema"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(_IMPORTED.findall(said.stderr))
+    assert "tidegate.runtime.commands.targets" in loaded
+    late = {"fastapi", "httpx", "numpy", "prometheus_client", "rich.progress", "structlog", "uvicorn"}
+    assert loaded & {*HEAVY, *late} == set()

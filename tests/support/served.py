@@ -21,9 +21,9 @@ from tidegate.events.journal.journal import journal_folders, read_position
 from tidegate.events.journal.store import JournalTail
 from tidegate.gateway.credentials import key_digest
 from tidegate.runtime import metrics
+from tidegate.runtime.admin_token import admin_token
 from tidegate.runtime.demo.toml import dumps
 from tidegate.runtime.machine import Machine
-from tidegate.runtime.roles.admin import admin_token
 from tidegate.runtime.settings import load_settings
 
 FORWARDED = ["x-sim-fault", "x-sim-output-tokens", "x-sim-reasoning-tokens", "x-sim-tool"]

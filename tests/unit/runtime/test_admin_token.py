@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from tidegate.events.config import Settings
+from tidegate.runtime.admin_token import admin_token
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.ready import MIN_TOKEN_CHARS
-from tidegate.runtime.roles.admin import admin_token
 from tidegate.runtime.settings import ConfigInvalid
 
 

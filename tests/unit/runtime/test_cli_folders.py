@@ -10,37 +10,10 @@ from typing import Any
 import pytest
 import typer
 
-from tidegate.gateway.credentials import key_digest
+from support.one_target import CONFIG, ROLES
 from tidegate.runtime import cli
 from tidegate.runtime.commands import starting
 
-CONFIG = f"""
-data_dir = "data"
-[gateway]
-port = 0
-[admin]
-port = 0
-[[tenants]]
-id = "acme"
-[[keys]]
-id = "k1"
-tenant = "acme"
-digest = "{key_digest("tg_nobody")}"
-[[targets]]
-id = "a"
-dialect = "openai"
-base_url = "https://api.example.test"
-model = "m"
-secret = "env:A_KEY"
-[[targets.prices]]
-from = 2025-01-01T00:00:00Z
-input_uncached = "1"
-output = "1"
-[[routes]]
-name = "chat"
-candidates = [{{ target = "a" }}]
-"""
-ROLES = ("serve", "gateway", "log", "estimator", "projector", "admin")
 ASKING = {
     "config check": (),
     "explain": (),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.runtime.admin_token import admin_token
 from tidegate.runtime.machine import DATA_KEY_BYTES, Machine
-from tidegate.runtime.roles.admin import admin_token
 from tidegate.runtime.settings import ConfigInvalid, parse_settings
 
 Make = Callable[[Machine], object]

@@ -8,11 +8,13 @@ import threading
 import traceback
 import warnings
 from types import TracebackType
-from typing import Any, TextIO
-
-import structlog
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tidegate.events.errors import TidegateError
+
+# structlog loads much of rich: it is imported by who logs, which most commands never do.
+if TYPE_CHECKING:
+    from structlog.typing import EventDict
 
 ALLOWED = frozenset(
     {
@@ -27,16 +29,18 @@ MAX_FRAMES = 12
 MAX_EVENT_CHARS = 200
 
 
-def only_allowed(_logger: Any, _method: str, fields: structlog.types.EventDict) -> structlog.types.EventDict:
+def only_allowed(_logger: Any, _method: str, fields: "EventDict") -> "EventDict":
     """structlog processor that drops fields which are not on the list."""
     return {name: value for name, value in fields.items() if name in ALLOWED}
 
 
 def configure(role: str, slot: str | None = None) -> None:
     """Set up logging for this process; libraries' own logs from WARNING up."""
+    import structlog
+
     process = {"role": role} if slot is None else {"role": role, "slot": slot}
 
-    def named(_logger: Any, _method: str, fields: structlog.types.EventDict) -> structlog.types.EventDict:
+    def named(_logger: Any, _method: str, fields: "EventDict") -> "EventDict":
         return {**process, **fields}
 
     structlog.configure(
@@ -61,6 +65,8 @@ def configure(role: str, slot: str | None = None) -> None:
 
 def logger() -> Any:
     """The process's logger."""
+    import structlog
+
     return structlog.get_logger()
 
 

@@ -3,15 +3,6 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-
 from tidegate.runtime.commands.shared import err
 
 Watch = Callable[[int, int], None]
@@ -24,6 +15,15 @@ def bars(*, quiet: bool) -> Generator[Phases]:
     if quiet or not err.is_terminal:
         yield _silent
         return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -5,7 +5,6 @@ import getpass
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
-import httpx
 import msgspec
 import typer
 
@@ -21,6 +20,8 @@ from tidegate.runtime.commands.shared import (
 )
 
 if TYPE_CHECKING:
+    import httpx
+
     from tidegate.runtime.machine import Machine
 
 targets_app = typer.Typer(no_args_is_help=True, help="Upstream targets and their kill-switches.")
@@ -91,7 +92,7 @@ def _switch(target: str, config: Any, reason: str, *, disabled: bool, local: boo
         say(f"{target} is {'disabled' if disabled else 'enabled'}")
 
 
-def _detail(answer: httpx.Response) -> str:
+def _detail(answer: "httpx.Response") -> str:
     try:
         return str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
@@ -124,7 +125,9 @@ def _admin_port(machine: "Machine") -> int:
 
 
 def _through_admin(machine: "Machine", target: str, action: str, reason: str) -> Any:
-    from tidegate.runtime.roles.admin import admin_token
+    import httpx
+
+    from tidegate.runtime.admin_token import admin_token
     from tidegate.runtime.settings import ConfigInvalid
 
     if machine.settings.admin.token is None and not machine.admin_token_path.exists():

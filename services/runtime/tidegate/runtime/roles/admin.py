@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import hmac
-import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,35 +12,18 @@ from fastapi import Depends, FastAPI, Header, HTTPException, Response
 from tidegate.events.errors import TidegateError, Unavailable
 from tidegate.events.types import TargetId
 from tidegate.runtime import metrics
+from tidegate.runtime.admin_token import admin_token
 from tidegate.runtime.control import Control
 from tidegate.runtime.local_switch import waiting
 from tidegate.runtime.machine import Machine
-from tidegate.runtime.made_once import make_once
 from tidegate.runtime.process import Stopping, kept_up
 from tidegate.runtime.published import IdentityChanged
-from tidegate.runtime.ready import MIN_TOKEN_CHARS, missing_here
-from tidegate.runtime.settings import ConfigInvalid, read_config, resolve_secret
+from tidegate.runtime.ready import missing_here
+from tidegate.runtime.settings import ConfigInvalid, read_config
 from tidegate.runtime.sockets import bound, given
 from tidegate.runtime.telemetry import logger
 
 PUBLISH_RETRY_S = 1.0
-
-
-def admin_token(machine: Machine) -> str:
-    """The admin credential: the configured secret, else one made at first start in `admin.token`.
-
-    Raises ConfigInvalid when it is too short to be one: an empty file must not open the admin listener.
-    """
-    reference = machine.settings.admin.token
-    if reference is not None:
-        token, where = resolve_secret(reference, machine.env, "admin token"), reference
-    else:
-        path = machine.admin_token_path
-        make_once(path, secrets.token_urlsafe(32).encode())
-        token, where = path.read_text().strip(), f"{path}: delete the file, and admin makes a new one"
-    if len(token) < MIN_TOKEN_CHARS:
-        raise ConfigInvalid([f"admin token: fewer than {MIN_TOKEN_CHARS} characters behind {where}"])
-    return token
 
 
 class AdminRole:
