@@ -2,7 +2,7 @@
 """Create the declared topics in a cluster, and say where the cluster is not as declared."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,12 +12,12 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from tidegate.events.errors import LogUnavailable, Refused
 from tidegate.events.log.kafka_settings import KafkaSettings
+from tidegate.events.log.kafka_start import start_whole
 from tidegate.events.log.kafka_topics import Drift, Found, KafkaTopic, drifts, planned, positions_drift
 from tidegate.events.topics import TOPICS, Topic
 
 _APPLY_DEADLINE_S = 60.0
 _VISIBLE_POLL_S = 0.05
-_CANCEL_S = 2.0
 
 
 async def check_topics(settings: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[Drift]:
@@ -61,7 +61,7 @@ class DeclaredTopics:
         """Return when the cluster has them all; asks until it has, then never again. Raises LogUnavailable."""
         async with self._asking:
             if not self._there:
-                await _to_its_end(self._ask())
+                await self._ask()
                 self._there = True
 
     async def _ask(self) -> None:
@@ -89,21 +89,6 @@ async def missing_topics(
     return [topic.name for topic in _plan(settings, topics) if topic.name not in described]
 
 
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await, and when cancelled let the work end first: cancelled half-way, aiokafka forgets a connection it
-    has just made."""
-    working = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait([working], timeout=_CANCEL_S)
-        working.cancel()
-        await asyncio.wait([working])
-        if not working.cancelled():
-            working.exception()  # seen: the caller has left
-        raise
-
-
 def _plan(settings: KafkaSettings, topics: Iterable[Topic]) -> list[KafkaTopic]:
     return planned(
         topics, prefix=settings.prefix, replication=settings.replication, in_sync=settings.min_in_sync
@@ -117,7 +102,7 @@ async def _administering(
     admin = AIOKafkaAdminClient(**settings.client_options())
     try:
         async with asyncio.timeout(deadline_s):
-            await admin.start()
+            await start_whole(admin)
             yield admin
     except (KafkaError, TimeoutError) as error:
         raise LogUnavailable(f"cannot administer Kafka at {settings.bootstrap}: {error!r}") from error

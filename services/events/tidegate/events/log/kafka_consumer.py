@@ -12,6 +12,7 @@ from aiokafka.structs import ConsumerRecord
 
 from tidegate.events.errors import LogUnavailable
 from tidegate.events.log.kafka_settings import KafkaSettings
+from tidegate.events.log.kafka_start import start_whole
 from tidegate.events.log.kafka_topics import read_origin
 from tidegate.events.log.port import Record, TopicPartition
 
@@ -20,7 +21,6 @@ _FETCH_WAIT_MS = 100
 _PARTITION_FETCH_BYTES = 256 << 10
 _SCAN_WAIT_MS = 10
 _SCAN_DEADLINE_S = 120.0
-_START_END_S = 2.0
 
 
 def record_of(message: ConsumerRecord[bytes, bytes], where: TopicPartition) -> Record:
@@ -66,27 +66,14 @@ def consumer_of(
 
 
 async def start(consumer: AIOKafkaConsumer, deadline_s: float) -> None:
-    # Cancelled half-way, aiokafka forgets a connection it has just made: it ends its start, then we stop it.
-    starting = asyncio.ensure_future(consumer.start())
     try:
-        async with asyncio.timeout(deadline_s):
-            await asyncio.shield(starting)
+        await start_whole(consumer, deadline_s)
     except (KafkaError, TimeoutError) as error:
-        await _abandon(consumer, starting)
+        await stop(consumer)
         raise LogUnavailable(f"cannot reach Kafka: {error!r}") from error
     except BaseException:
-        await _abandon(consumer, starting)
+        await stop(consumer)
         raise
-
-
-async def _abandon(consumer: AIOKafkaConsumer, starting: "asyncio.Future[None]") -> None:
-    await asyncio.wait([starting], timeout=_START_END_S)
-    if not starting.done():
-        starting.cancel()
-        await asyncio.wait([starting])
-    if not starting.cancelled():
-        starting.exception()  # seen: the caller was told, or has left
-    await stop(consumer)
 
 
 async def stop(consumer: AIOKafkaConsumer) -> None:

@@ -13,6 +13,7 @@ from aiokafka.structs import RecordMetadata
 
 from tidegate.events.errors import LogUnavailable, Refused
 from tidegate.events.log.kafka_settings import KafkaSettings
+from tidegate.events.log.kafka_start import start_whole
 from tidegate.events.log.port import Outgoing
 
 _BATCH_BYTES = 256 << 10
@@ -58,8 +59,7 @@ class Session:
     async def start(self, deadline_s: float) -> None:
         """Connect; fences the predecessor of a transactional id. Raises LogUnavailable."""
         try:
-            async with asyncio.timeout(deadline_s):
-                await self.producer.start()
+            await start_whole(self.producer, deadline_s)
         except (KafkaError, TimeoutError) as error:
             await self.drop()
             raise LogUnavailable(f"cannot open a Kafka producer: {error!r}") from error
@@ -114,6 +114,7 @@ class Session:
         while sender is not None and not sender.done():
             sender.cancel()  # each time it waits for a request of its own first
             await asyncio.wait([sender], timeout=_CANCEL_S)
+        await producer.client.close()  # what the sender opened meanwhile
         _hush(producer)
 
 
