@@ -10,7 +10,7 @@ from typing import Any
 
 import httptools
 
-from tidegate.gateway.exchange import App, Exchange, Reason, Scope, exchange_of
+from tidegate.gateway.exchange import App, Direct, Exchange, Reason, Scope, exchange_of
 from tidegate.gateway.listener import GatewayServer
 from tidegate.gateway.server_limits import ServerLimits
 
@@ -183,11 +183,13 @@ def listening_socket() -> socket.socket:
 
 
 @contextlib.asynccontextmanager
-async def running(app: App, limits: ServerLimits | None = None) -> AsyncIterator[Running]:
+async def running(
+    app: App, limits: ServerLimits | None = None, direct: Direct | None = None
+) -> AsyncIterator[Running]:
     """A listener on an ephemeral loopback port; everything is cut at the end."""
     sock = listening_socket()
     port: int = sock.getsockname()[1]
-    server = GatewayServer(app, limits or ServerLimits())
+    server = GatewayServer(app, limits or ServerLimits(), direct=direct)
     await server.start([sock])
     run = Running(server, port)
     try:

@@ -11,7 +11,7 @@ from tidegate.gateway import models
 from tidegate.gateway.credentials import Principal
 from tidegate.gateway.endpoints import ENDPOINTS
 from tidegate.gateway.errors import GatewayError, render
-from tidegate.gateway.exchange import App, Message, Receive, Scope, Send, exchange_of
+from tidegate.gateway.exchange import App, Exchange, Message, Receive, Scope, Send, exchange_of
 from tidegate.gateway.serving import Serving
 from tidegate.gateway.worker import Worker
 
@@ -25,15 +25,16 @@ class Dispatcher:
         self._worker = worker
         self._rest: App = build_rest(worker)
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """One request. No coroutine of its own: every frame is passed at each wake-up."""
-        if scope["method"] == "POST":
-            endpoint = ENDPOINTS.get(scope["path"])
+    def direct(self, exchange: Exchange) -> Awaitable[None] | None:
+        """Serve a model endpoint. No coroutine of its own: every frame is passed at each wake-up."""
+        head = exchange.head
+        if head.method == "POST":
+            endpoint = ENDPOINTS.get(head.path)
             if endpoint is not None:
-                return self._worker.handle(exchange_of(scope), endpoint)
-        return self._named(scope, receive, send)
+                return self._worker.handle(exchange, endpoint)
+        return None
 
-    async def _named(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What FastAPI answers, with a request id as on every answer."""
         line = b"x-tidegate-request-id", self._worker.ids.next().encode()
 

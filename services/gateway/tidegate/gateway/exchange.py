@@ -25,6 +25,8 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Direct = Callable[["Exchange"], Awaitable[None] | None]
+"""Serves a request without ASGI's dictionaries; None: it is one for the ASGI application."""
 
 EXTENSION = "tidegate.exchange"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -50,6 +52,7 @@ class Connection(Protocol):
     @property
     def date_line(self) -> bytes: ...
     def id_line(self) -> bytes: ...
+    def scope_of(self, exchange: "Exchange") -> Scope: ...
     def may_keep_alive(self) -> bool: ...
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
@@ -157,10 +160,13 @@ class Exchange:
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
 
-    async def run(self, app: App, scope: Scope) -> None:
+    async def run(self, app: App, direct: Direct | None) -> None:
         """Run the application for this request and make sure that the client gets an end."""
         try:
-            await app(scope, self.receive, self.send)
+            serving = None if direct is None else direct(self)
+            if serving is None:
+                serving = app(self._connection.scope_of(self), self.receive, self.send)
+            await serving
             if not self.answered and self.gone is None:
                 report("application returned without a complete answer")
         except Exception as error:  # noqa: BLE001 - the boundary: whatever failed, the client gets an end
@@ -171,6 +177,11 @@ class Exchange:
             self._connection.exchange_ended(self)
 
     # --- the direct path
+
+    @property
+    def version(self) -> str:
+        """Of HTTP, as the client speaks it."""
+        return "1.0" if self._version_10 else "1.1"
 
     def on_disconnect(self, hook: Callable[[Reason], None]) -> None:
         """Set the cancel hook: called once, in the event loop, when the client cannot be answered any more

@@ -7,7 +7,7 @@ from email.utils import formatdate
 
 from uvicorn.config import Config
 
-from tidegate.gateway.exchange import App, Reason
+from tidegate.gateway.exchange import App, Direct, Reason
 from tidegate.gateway.server import GatewayProtocol, ListenerState
 from tidegate.gateway.server_limits import ServerLimits
 
@@ -15,10 +15,18 @@ from tidegate.gateway.server_limits import ServerLimits
 class GatewayServer:
     """One application on a set of bound sockets, in the running event loop."""
 
-    def __init__(self, app: App, limits: ServerLimits, id_line: Callable[[], bytes] = bytes) -> None:
-        """`id_line` makes the header line that names a request which the listener refuses by itself."""
+    def __init__(
+        self,
+        app: App,
+        limits: ServerLimits,
+        id_line: Callable[[], bytes] = bytes,
+        direct: Direct | None = None,
+    ) -> None:
+        """`id_line` makes the header line that names a request which the listener refuses by itself; `direct` is
+        asked first for each request."""
         self._limits = limits
         self._app = app
+        self._direct = direct
         self._state = ListenerState(limits, id_line)
         self._listeners: list[asyncio.Server] = []
         self._date_timer: asyncio.TimerHandle | None = None
@@ -62,7 +70,7 @@ class GatewayServer:
     def new_connection(self) -> GatewayProtocol:
         """The protocol of one accepted connection."""
         loop = asyncio.get_running_loop()
-        return GatewayProtocol(self._config, self._state, self._app, self._limits, loop)
+        return GatewayProtocol(self._config, self._state, self._app, self._direct, self._limits, loop)
 
     def announce_drain(self) -> None:
         """From now on every answer ends its connection, so that clients move elsewhere."""
@@ -126,6 +134,7 @@ async def serve(
     *,
     stop: asyncio.Event,
     id_line: Callable[[], bytes] = bytes,
+    direct: Direct | None = None,
     on_started: Callable[[GatewayServer], None] | None = None,
 ) -> int:
     """Serve until `stop` is set, then drain: stop accepting, wait ≤ `drain_grace_s`, cancel what is left,
@@ -134,7 +143,7 @@ async def serve(
     Returns how many requests had to be cut. Readiness and the drain delay come before `stop`
     (`announce_drain` during the delay).
     """
-    server = GatewayServer(app, limits, id_line)
+    server = GatewayServer(app, limits, id_line, direct)
     try:
         await server.start(sockets)
         if on_started is not None:

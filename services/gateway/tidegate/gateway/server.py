@@ -11,7 +11,7 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
 from tidegate.gateway import refusals
-from tidegate.gateway.exchange import EXTENSION, App, Exchange, Reason, Scope
+from tidegate.gateway.exchange import EXTENSION, App, Direct, Exchange, Reason, Scope
 from tidegate.gateway.refusals import Refusal
 from tidegate.gateway.request_head import RequestHead, read_head
 from tidegate.gateway.seen_heads import SeenHeads
@@ -60,11 +60,13 @@ class GatewayProtocol(HttpToolsProtocol):
         config: Config,
         state: ListenerState,
         app: App,
+        direct: Direct | None,
         limits: ServerLimits,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         super().__init__(config, state, {}, loop)
         self.gateway_app = app
+        self.gateway_direct = direct
         self.limits = limits
         self.listener = state
         self.exchange: Exchange | None = None
@@ -187,25 +189,9 @@ class GatewayProtocol(HttpToolsProtocol):
     def _accept(self, head: RequestHead, version: str, *, keep_alive: bool) -> Exchange:
         """Hand the request to the application; its body may still come."""
         exchange = Exchange(self, head, version_10=version == "1.0", keep_alive=keep_alive)
-        scope: Scope = {
-            "type": "http",
-            "asgi": _ASGI,
-            "http_version": version,
-            "server": self.server,
-            "client": self.client,
-            "scheme": "http",
-            "root_path": "",
-            "method": head.method,
-            "path": head.path,
-            "raw_path": head.raw_path,
-            "query_string": head.query,
-            "headers": head.fields,
-            "state": {},
-            "extensions": {EXTENSION: exchange},
-        }
         self.exchange = exchange
         self.listener.exchanges.add(exchange)
-        exchange.task = self.loop.create_task(exchange.run(self.gateway_app, scope))
+        exchange.task = self.loop.create_task(exchange.run(self.gateway_app, self.gateway_direct))
         return exchange
 
     def on_body(self, body: bytes) -> None:
@@ -242,6 +228,26 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def id_line(self) -> bytes:
         return self.listener.id_line()
+
+    def scope_of(self, exchange: Exchange) -> Scope:
+        """The request as ASGI has it."""
+        head = exchange.head
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": exchange.version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": "http",
+            "root_path": "",
+            "method": head.method,
+            "path": head.path,
+            "raw_path": head.raw_path,
+            "query_string": head.query,
+            "headers": head.fields,
+            "state": {},
+            "extensions": {EXTENSION: exchange},
+        }
 
     def may_keep_alive(self) -> bool:
         """False when the request is not read to its end, or nothing more will be read here."""

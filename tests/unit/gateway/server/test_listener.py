@@ -1,13 +1,14 @@
 """Start, drain and close of the listener, over real sockets."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
 from support.event_loops import on_both_loops
 from support.gateway_server import PATIENCE_S, Echo, Held, RawClient, Running, listening_socket, running
-from tidegate.gateway.exchange import Reason, Scope, exchange_of
+from tidegate.gateway.exchange import Exchange, Reason, Scope, exchange_of
 from tidegate.gateway.listener import GatewayServer, serve
 from tidegate.gateway.server_limits import ServerLimits
 
@@ -202,3 +203,24 @@ async def test_cancelling_serve_cuts_everything_at_once() -> None:
     with pytest.raises(asyncio.CancelledError):
         await serving
     client.close()
+
+
+@on_both_loops
+async def test_the_direct_way_is_asked_first_and_what_it_leaves_is_served_as_asgi() -> None:
+    def direct(exchange: Exchange) -> Awaitable[None] | None:
+        return at_once(exchange) if exchange.head.path == "/direct" else None
+
+    async def at_once(exchange: Exchange) -> None:
+        exchange.respond(200, b"", b"direct over HTTP/" + exchange.version.encode())
+
+    async def app(scope: Scope, _receive: Any, send: Any) -> None:
+        said = f"asgi over HTTP/{scope['http_version']}".encode()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": said})
+
+    async with running(app, direct=direct) as run:
+        for version in (b"1.1", b"1.0"):
+            for path, way in ((b"/direct", b"direct"), (b"/other", b"asgi")):
+                client = await run.connect()
+                await client.send(b"GET %b HTTP/%b\r\nHost: a\r\nConnection: close\r\n\r\n" % (path, version))
+                assert way + b" over HTTP/" + version in await client.read_to_end()

@@ -122,13 +122,15 @@ class GatewayRole:
             draining.append(asyncio.ensure_future(self._drain(worker, server, stopping, stop)))
 
         draining: list[asyncio.Future[None]] = []
+        app = Dispatcher(worker)
         try:
             left = await serve(
-                Dispatcher(worker),
+                app,
                 [listening],
                 limits_of(settings),
                 stop=stop,
                 id_line=lambda: request_id_line(self._machine.ids.next()),
+                direct=app.direct,
                 on_started=started,
             )
         finally:
