@@ -50,6 +50,9 @@ def figures(folder: Path) -> dict[str, Any]:
         "first_request_brier": max(row["hurdle"] for unit, row in on_first.items() if " " not in unit),
         "first_request_live_brier": max(row["hurdle"] for unit, row in on_first.items() if " " in unit),
         "percent_within_5_percent": min(row["within_5_percent"] for row in told.values()),
+        "percent_within_where_determined": min(row["within_where_determined"] for row in told.values()),
+        "percent_cover_80": min(row["cover_80"] for row in told.values()),
+        "percent_cover_90": min(row["cover_90"] for row in told.values()),
         "speed": speed.figures(),
         "tables": {
             **tables,

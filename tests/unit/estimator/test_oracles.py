@@ -60,32 +60,40 @@ def test_every_member_of_the_bank_is_the_textbook_filter_with_the_noise_of_its_w
             assert np.isclose(state[bank.FAST][k, 0], kalman.x[1, 0], rtol=0, atol=CLOSE)
 
 
-def test_a_capacity_without_surprises_is_the_textbook_filter() -> None:
+# Of each member: variance of the pace to begin with, noise of level and pace per fifth.
+MEMBERS = ((0.0, 0.0, 0.0), (25.0, 0.05, 1.0), (25.0, 0.05, 5.0), (25.0, 5.0, 30.0))
+
+
+@pytest.mark.parametrize("member", range(percent.MEMBERS))
+def test_a_capacity_without_surprises_is_the_textbook_filter(member: int) -> None:
     rng = np.random.default_rng(2)
     model = Capacity(1)
     model.guess(ONE, np.array([1000.0]))
+    pace_var, level_noise, pace_noise = MEMBERS[member]
     kalman: Any = KalmanFilter(dim_x=3, dim_z=1)
-    kalman.x = np.array([[0.0], [100.0], [0.0]])
-    kalman.P = np.diag([0.0, model.PRIOR[6], model.PRIOR[8]])
+    kalman.x = np.array([[0.0], [100.0], [3.0]])  # a pace below 0 is none: here it stays above
+    kalman.P = np.diag([0.0, 1e6, pace_var])
+    model.data[percent.PACE] = 3.0
     kalman.H, kalman.R = np.array([[1.0, 0.0, 0.0]]), np.array([[1.0 / 12.0]])
     own, start = 0.0, np.zeros(1, dtype=np.int64)
     for k in range(1, 40):
         used = float(rng.uniform(0, 40))
         own += used
         kalman.F = np.array([[1.0, used / 1000.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-        kalman.Q = np.diag([0.05, 1e-3, 1.0])
+        kalman.Q = np.diag([level_noise, 1e-3, pace_noise])
         kalman.predict()
-        told = (
-            float(kalman.x[0, 0]) + 0.05
-        )  # always a little more: nothing surprises and the pace stays above 0
+        told = float(kalman.x[0, 0]) + 0.05  # always a little more: nothing surprises
         kalman.update(np.array([[told]]))
         model.observe(ONE, np.array([k * HOUR_NS]), start, np.array([own]), np.array([told]))
-        assert np.allclose(
-            model.data[[percent.LEVEL, percent.RATE, percent.PACE], 0], kalman.x[:, 0], atol=CLOSE
-        )
-        c00, c01, c02, c11, c12, c22 = model.data[3:9, 0]
-        ours = np.array([[c00, c01, c02], [c01, c11, c12], [c02, c12, c22]])
-        assert np.allclose(ours, kalman.P, rtol=CLOSE, atol=CLOSE)
+        ours = np.array([model.data[rows, 0][member] for rows in percent.STATE])
+        assert np.allclose(ours, kalman.x[:, 0], atol=CLOSE)
+        assert np.allclose(percent_covariance(model)[member], kalman.P, rtol=CLOSE, atol=1e-7)
+
+
+def percent_covariance(model: Capacity) -> FloatArray:
+    """Of the members of one window, (MEMBERS, 3, 3)."""
+    rows = [[model.data[percent.COV[a, b], 0] for b in range(3)] for a in range(3)]
+    return np.array(rows).transpose(2, 0, 1)
 
 
 def test_a_rate_filter_is_a_regression_with_a_drifting_level_in_the_noise_of_its_weights() -> None:
