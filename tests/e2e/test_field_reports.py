@@ -220,11 +220,12 @@ async def test_leaving_at_every_piece_of_an_answer_is_always_settled(tmp_path: P
 async def test_whoever_leaves_a_whole_answer_owes_no_less_than_is_billed_and_exactly_that_with_the_bill(
     tmp_path: Path, upstream: str, made: str
 ) -> None:
-    """Before the answer was begun, and when all of it was made: the provider bills what it has made."""
+    """Before the answer was begun, and when all of it was made: the provider bills what it has made. Where answers
+    are not read on for their bill: see `test_read_on`."""
     slow: dict[str, Any] = {"latency": {"ttft_ms": 5_000, "tokens_per_s": 0}}
     if made == "all":
         slow = {"faults": [{"kind": "mid_stream_stall", "params": {"seconds": "60"}}]}
-    async with report_rig(tmp_path, **slow) as (rig, simulator):
+    async with report_rig(tmp_path, target='when_abandoned = "cancel"\n', **slow) as (rig, simulator):
         asking = asyncio.ensure_future(leave(rig, upstream, upstream, 1, stream=False, words=QUESTION))
         async with asyncio.timeout(PATIENCE_S):
             while not lines(simulator) or (made == "all" and lines(simulator)[0].status is None):
@@ -240,6 +241,39 @@ async def test_whoever_leaves_a_whole_answer_owes_no_less_than_is_billed_and_exa
         found = await with_bills(rig)
         assert found.is_balanced
         assert found.after.nanousd == billed(simulator)
+
+
+async def all_leave(folder: Path, ttft_ms: int) -> None:
+    """Each client at each upstream, gone before a word came of an answer without a stream."""
+    async with report_rig(folder, latency={"ttft_ms": ttft_ms, "tokens_per_s": 0}) as (rig, simulator):
+        asking = [
+            asyncio.ensure_future(leave(rig, *pair, 1, stream=False, words=f"how high, {pair}?"))
+            for pair in PAIRS
+        ]
+        async with asyncio.timeout(PATIENCE_S):
+            while len(lines(simulator)) < len(PAIRS):
+                await asyncio.sleep(0.005)
+        for each in asking:
+            each.cancel()
+        finished = await rig.wait_event("RequestFinished", len(PAIRS))
+        assert {data.outcome for data in finished} == {"cancelled"}
+        ends = rig.data("UsageSettled")
+        assert {(end.basis, end.outcome) for end in ends} == {("reported", "completed")}
+        assert {end.attempt: end.cost_nanousd for end in ends} == {
+            line.attempt: line.cost_nanousd for line in lines(simulator)
+        }
+        assert rig.ledger() == billed(simulator) > 0, "from the answers alone"
+
+
+async def test_whoever_leaves_a_whole_answer_is_charged_what_the_provider_reports(tmp_path: Path) -> None:
+    await all_leave(tmp_path, 500)
+
+
+@pytest.mark.nightly
+async def test_whoever_leaves_a_whole_answer_of_three_seconds_is_charged_what_the_provider_reports(
+    tmp_path: Path,
+) -> None:
+    await all_leave(tmp_path, 3_000)
 
 
 async def test_a_model_that_no_route_names_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
@@ -486,7 +520,11 @@ REPORTS: dict[int, Report] = {
     6: Report("zero is a number", (test_a_usage_of_zero_is_what_was_said_and_costs_nothing,)),
     7: Report(
         "a client that leaves a whole answer owes it",
-        (test_whoever_leaves_a_whole_answer_owes_no_less_than_is_billed_and_exactly_that_with_the_bill,),
+        (
+            test_whoever_leaves_a_whole_answer_is_charged_what_the_provider_reports,
+            test_whoever_leaves_a_whole_answer_of_three_seconds_is_charged_what_the_provider_reports,
+            test_whoever_leaves_a_whole_answer_owes_no_less_than_is_billed_and_exactly_that_with_the_bill,
+        ),
     ),
     9: Report(
         "no price is not a price of nothing",

@@ -150,7 +150,8 @@ async def test_whoever_leaves_is_charged_as_the_tier_that_was_asked_for_and_exac
     model = {"tariffs": VARIANTS, "tiers": OFFERED}
     more = written("targets.prices.variants", VARIANTS)
     slow = {"ttft_ms": 300, "tokens_per_s": 40}
-    async with report_rig(tmp_path, model=model, more_prices=more, latency=slow) as (rig, simulator):
+    own = {"target": 'when_abandoned = "cancel"\n', "latency": slow}
+    async with report_rig(tmp_path, model=model, more_prices=more, **own) as (rig, simulator):
         ways = list(product(PAIRS, ((True, 0), (True, 2), (False, 1))))
         left = [
             asyncio.ensure_future(

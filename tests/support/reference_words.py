@@ -161,6 +161,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "context_window": "Input and output tokens it can take together.",
         "max_output_tokens": "Most output tokens a request may ask for here.",
         "also_speaks": "Further dialects of the same model under the same `base_url`; the dialect decides the path.",
+        "when_abandoned": "What becomes of an answer whose client left: `cancel` ends the call and estimates what is billed; `finish_whole` reads an answer without a stream to its end, which tells what is billed; `finish` streams, too. By default `finish_whole` in a pool that bills per token, `cancel` in a flat one.",
         "counts_tokens": "Has `/v1/messages/count_tokens` where it speaks `anthropic`; else token counts are estimated here.",
         "quirks": "Deviations from its dialects; requests are rewritten to them, also those of clients of the same dialect.",
         "vision": "Takes images.",

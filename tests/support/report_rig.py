@@ -87,30 +87,32 @@ async def report_rig(
     more_prices: str = "",
     model: dict[str, Any] | None = None,
     clock: LeapingClock | None = None,
+    target: str = "",
     **changes: Any,
 ) -> AsyncIterator[tuple[Rig, RunningSimulator]]:
     """Targets `only-<dialect>` and routes `to-<dialect>`; `changes` are the provider's, `model` its model's.
 
-    `more_prices` is TOML behind the plain prices of each target; `clock` that of both sides.
+    `more_prices` is TOML behind the plain prices of each target, `target` its own fields; `clock` that of both sides.
     """
     offered = {"name": "m", **PRICES, **(model or {})}
     simulator = await start(
         load({"providers": [provider("one", models=[offered], keep_requests=100, **changes)]}), clock
     )
     try:
-        settings = report_settings(simulator, priced(prices) + more_prices)
+        settings = report_settings(simulator, priced(prices) + more_prices, target)
         async with running_rig(folder, settings=settings, clock=clock) as rig:
             yield rig, simulator
     finally:
         await simulator.stop()
 
 
-def report_settings(simulator: RunningSimulator, prices: str) -> Settings:
-    """A target and a route for each dialect; `prices` is the TOML of each target's."""
+def report_settings(simulator: RunningSimulator, prices: str, target: str = "") -> Settings:
+    """A target and a route for each dialect; `prices` is the TOML of each target's, `target` of its own fields."""
     return settings_with(
         "".join(
             f'[[targets]]\nid = "only-{dialect}"\ndialect = "{dialect}"\nbase_url = "{simulator.base_url("one")}"\n'
             f'model = "m"\nsecret = "env:SIM_KEY"\nallow_private = true\nforward_headers = {STEERING}\n'
+            + target
             + QUIRKS[dialect]
             + prices
             + route(f"to-{dialect}", f"only-{dialect}")

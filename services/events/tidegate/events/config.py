@@ -235,6 +235,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     enabled: bool = True
     quota_weight: Annotated[float, Meta(gt=0, le=1_000)] = 1.0
     """How often a request, token or dollar of its model counts in the windows of its pool."""
+    when_abandoned: Literal["cancel", "finish_whole", "finish"] | None = None
+    """What becomes of an answer whose client left; None: `finish_whole` in a pool per token, `cancel` in a flat one."""
     price_book: Required | None = None
     """Model of the price book (`provider/model`): its prices hold where `prices` says nothing else."""
 

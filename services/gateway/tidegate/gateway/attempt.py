@@ -58,7 +58,7 @@ class Attempt:
     """The life of one upstream call."""
 
     __slots__ = (
-        "_dialed",
+        "_is_sent",
         "_settled",
         "_started_ns",
         "crossed",
@@ -107,7 +107,7 @@ class Attempt:
         self.ttft_ns: int | None = None
         self.failure: Failure | None = None
         self._started_ns = tools.clock.mono_ns()
-        self._dialed = False
+        self._is_sent = False
         self._settled = False
 
     async def open(self) -> UpstreamExchange | Failure:
@@ -124,7 +124,6 @@ class Attempt:
             # Before anything awaits: the next decision must already know what this one has taken.
             tools.planner.attempt_started(self.started, receipt.seq)
             await tools.journal.wait_committed(receipt)
-            self._dialed = True
             upstream = await self._send()
             self._note_limits(upstream)
             return upstream
@@ -137,7 +136,7 @@ class Attempt:
         except asyncio.CancelledError:
             if job.gone is None:
                 raise
-            self.settle(Ending(outcome=self.outcome_of_leaving(), billed=self._dialed, evidence=False))
+            self.settle(Ending(outcome=self.outcome_of_leaving(), billed=self._is_sent, evidence=False))
             raise Cancelled from None
         finally:
             job.cancel_action = None
@@ -155,9 +154,16 @@ class Attempt:
                 b"%b: %b\r\n%b" % (headers.ATTEMPT, self.started.attempt.encode(), lines),
                 self._deadlines(),
                 max(0.001, job.remaining_s()),
+                self._sent,
             )
         finally:
             job.waited_ns += clock.mono_ns() - asked_ns
+
+    def _sent(self) -> None:
+        """From here on the provider bills its answer, whether anybody waits for it or not."""
+        job = self.job
+        self._is_sent = True
+        job.reads_on = not job.endpoint.counts and self.target.read_on[not job.ask.stream]
 
     def _deadlines(self) -> Deadlines:
         """An answer without a stream is sent when it is finished: its head may take as long as all of it."""
@@ -185,7 +191,7 @@ class Attempt:
         if data:
             return data
         asked_ns = clock.mono_ns()
-        if job.gone is not None:
+        if job.gone is not None and not job.reads_on:
             upstream.cancel()
         job.cancel_action = upstream.cancel
         try:
@@ -322,11 +328,14 @@ class Attempt:
         return receipt
 
     async def wait_settled(self, receipt: Receipt) -> None:
-        """Until the settlement may be told. Raises GatewayError: then no success marker may leave."""
+        """Until the settlement may be told. Raises GatewayError: then no success marker may leave; Cancelled where
+        the answer was read on for its bill alone."""
         try:
             await self.tools.journal.wait_settled(receipt)
         except JournalUnwritable as error:
             raise GatewayError("journal_unwritable", "The gateway cannot record requests now.") from error
+        if self.job.gone is not None and self.job.reads_on:
+            raise Cancelled
 
     def answer_lines(self, upstream: UpstreamExchange) -> bytes:
         """Header lines of the answer that the client may see, in its dialect."""
@@ -341,8 +350,9 @@ class Attempt:
 
     def close(self) -> None:
         """Whatever happened: no attempt stays open behind a request that ended."""
+        self.job.reads_on = False
         if not self._settled:
-            self.settle(Ending(outcome=self.outcome_of_leaving(), billed=self._dialed, evidence=False))
+            self.settle(Ending(outcome=self.outcome_of_leaving(), billed=self._is_sent, evidence=False))
 
     def outcome_of_leaving(self) -> Outcome:
         """How an attempt ends whose client left."""

@@ -190,6 +190,10 @@ class Exchange:
         if self.gone is not None:
             self.cancel(self.gone)
 
+    def on_cancel(self, hook: Callable[[Reason], None]) -> None:
+        """Set the cancel hook once more, for a request that goes on though its client is gone."""
+        self._hook = hook
+
     @property
     def write_paused(self) -> bool:
         """True while more than the high-water mark waits for the client: pause reading upstream."""
@@ -329,9 +333,9 @@ class Exchange:
 
     def _give_up(self) -> None:
         """End an unfinished answer: 500 when nothing was sent yet, else cut (never a success marker)."""
+        self._hook = None
         if self.answered or self.gone is not None:
             return
-        self._hook = None
         if self.started and not self._head:
             self._connection.abort("server_fault")
             return

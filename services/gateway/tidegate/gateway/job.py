@@ -16,6 +16,7 @@ from tidegate.gateway.endpoints import Endpoint
 from tidegate.gateway.errors import GatewayError, error_event, render, request_id_line
 from tidegate.gateway.exchange import Exchange, Reason
 
+_LEFT: frozenset[Reason] = frozenset({"client_gone", "client_fault"})
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 _COMMENT = b": keep-alive\n"
 """Without a blank line: older SDKs take one for the end of an event without data."""
@@ -45,6 +46,7 @@ class Job:
         "partition",
         "principal",
         "raw",
+        "reads_on",
         "refused_lines",
         "request",
         "route",
@@ -81,6 +83,8 @@ class Job:
         self.target: TargetId | None = None
         self.gone: Reason | None = None
         self.cancel_action: Callable[[], object] | None = None
+        self.reads_on = False
+        """Whether the answer is read to its end also for nobody: it is paid for, and only its end tells how much."""
         self.keepalive: asyncio.TimerHandle | None = None
         self.context = Context(tenant=caller.principal.tenant.id, request=request)
         self.crossings: Crossings | None = None
@@ -131,6 +135,9 @@ class Job:
     def on_gone(self, reason: Reason) -> None:
         """The cancel hook of the listener: stop whatever the request is waiting for."""
         self.gone = reason
+        if self.reads_on and reason in _LEFT:
+            self.exchange.on_cancel(self.on_gone)
+            return
         action, self.cancel_action = self.cancel_action, None
         if action is not None:
             action()

@@ -44,6 +44,7 @@ class ServedTarget:
         "pool",
         "prepared",
         "quota_noted_ns",
+        "read_on",
         "speech",
         "usage_rules",
         "whole_deadlines",
@@ -75,6 +76,8 @@ class ServedTarget:
         self.usage_rules = {
             dialect: rules_for(dialect, config.provider, config.base_url) for dialect in self.dialects
         }
+        self.read_on = _read_on(config, pool)
+        """Whether answers that stream, and those that do not, are read to their end though nobody waits for them."""
         self.windows = {window.id: window for window in pool.windows}
         self.measured = {window.scope: window for window in pool.windows if window.scope is not None}
         """Windows by the limit in the provider's headers that tells of them."""
@@ -110,6 +113,13 @@ class ServedTarget:
         if asked is None:
             return DEFAULT_RESERVE_TOKENS if limit is None else limit
         return min(asked, MAX_RESERVE_TOKENS if limit is None else limit)
+
+
+def _read_on(config: Target, pool: Pool) -> tuple[bool, bool]:
+    """A whole answer is billed whether it is read or not, and only its end tells how much."""
+    usual = "cancel" if pool.billing == "flat" else "finish_whole"
+    wanted = config.when_abandoned or usual
+    return wanted == "finish", wanted != "cancel"
 
 
 def _origin(config: Target) -> str:

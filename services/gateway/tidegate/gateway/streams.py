@@ -127,7 +127,7 @@ class StreamRelay:
         asked_ns = job.clock.mono_ns()
         await job.exchange.wait_writable()
         job.waited_ns += job.clock.mono_ns() - asked_ns
-        if job.gone is None:
+        if job.gone is None or job.reads_on:
             self._upstream.resume()
         else:
             self._upstream.cancel()

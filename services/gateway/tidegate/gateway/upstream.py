@@ -5,7 +5,7 @@ Nothing else in the gateway opens a socket towards the outside; the parts are in
 
 import asyncio
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
 
 import httpx
@@ -97,12 +97,14 @@ class Upstream(httpx.AsyncBaseTransport):
         lines: bytes = b"",
         deadlines: Deadlines = _DEFAULT_DEADLINES,
         total_s: float = inf,
+        on_sent: Callable[[], object] | None = None,
     ) -> UpstreamExchange:
         """Send one request and return once the response head is complete.
 
         `lines` are header lines of this request alone, from `render_headers`. `deadlines` are in seconds:
         connect from this call, header and first token from the written request, idle between body pieces;
-        `total_s` from this call to the end of the body. Cancelling frees all.
+        `total_s` from this call to the end of the body. `on_sent` is called when the request was written.
+        Cancelling frees all.
 
         Raises:
             UpstreamError: says in which phase, and whether a request byte was written.
@@ -117,6 +119,8 @@ class Upstream(httpx.AsyncBaseTransport):
             now = loop.time()
         exchange = UpstreamExchange(connection, Countdown(deadlines, now=now, total_at=total_at), loop)
         connection.start(exchange, request, is_head=target.head.is_head)
+        if on_sent is not None:
+            on_sent()
         await exchange.wait_head()
         return exchange
 
