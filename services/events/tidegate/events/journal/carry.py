@@ -5,7 +5,7 @@ for whoever settles orphans; the relay sends none. It is written before anything
 point leaves each open attempt's start at or above the newest row's mark, and with it every row that followed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from tidegate.events.errors import JournalCorrupt
@@ -22,11 +22,12 @@ CARRY_ATTEMPTS = 16
 
 
 def carry(
-    store: JournalStore, opened: Mapping[AttemptId, int], relayed_to: int
+    store: JournalStore, opened: Mapping[AttemptId, int], relayed_to: int, closing: Sequence[int] = ()
 ) -> dict[AttemptId, int] | None:
     """Carry the oldest of the open attempts (attempt → seq that holds its start, ascending) when they hold back too
     much of what lies below the relay's position. Returns where starts are held now; None: nothing was done.
 
+    `closing`: seqs that hold starts whose settlements are not in the file. They are open to whoever comes after a kill.
     Raises JournalUnwritable, JournalCorrupt; then everything is as before.
     """
     oldest = next(iter(opened.values()), relayed_to)
@@ -39,7 +40,7 @@ def carry(
     if not due:
         return None
     rest = {attempt: seq for attempt, seq in opened.items() if attempt not in due}
-    mark = min(newest.first_seq, next(iter(rest.values()), newest.first_seq))
+    mark = min(newest.first_seq, next(iter(rest.values()), newest.first_seq), *closing)
     store.extend_newest(newest, mark, b"".join(_starts(store, due)))
     held = {**rest, **dict.fromkeys(due, newest.first_seq)}
     return dict(sorted(held.items(), key=lambda item: item[1]))

@@ -349,11 +349,11 @@ class Journal:
 
     def _tidy(self) -> bool:
         relayed_to = _position(self._position_file)
-        carried = carry(self._store, self._open, relayed_to)
+        # A settlement that is not in the file yet may still be undone: the start must be there then.
+        settling = [one.start_seq for one in self._closing_now.values()]
+        carried = carry(self._store, self._open, relayed_to, settling)
         if carried is not None:
             self._open = carried
-        # A settlement that is not in the file yet may still be undone: the start must be there then.
-        settling = (one.start_seq for one in self._closing_now.values())
         mark = min(next(iter(self._open.values()), self._next_seq), *settling, relayed_to)
         is_more = self._upkeep.step(mark) or carried is not None
         if self._failed_flush is not None:
