@@ -1,4 +1,4 @@
-"""A plan with a rolling window: planner and estimator against the simulator's own count of the same window.
+"""A plan with a rolling window, also with peak hours: planner and estimator against the simulator's own count of the same window.
 
 The provider counts every use to the moment, ours is counted by slices: it must never be asked for more than it gives,
 and little of what it gives may stay unused.
@@ -17,7 +17,7 @@ from support.planning import NOW_NS, S, ask, flat, priced, routing, target, verd
 from tidegate.estimator.fold import Signal, fold
 from tidegate.estimator.publish import publish
 from tidegate.estimator.state import State
-from tidegate.events.config import Window
+from tidegate.events.config import Peak, Window
 from tidegate.events.decision import WindowUse
 from tidegate.events.envelope import Envelope
 from tidegate.events.quota import duration_ns
@@ -27,7 +27,7 @@ from tidegate.events.types import AttemptId, DecisionId, EventId, PoolId, Source
 from tidegate.planner.decide import decide
 from tidegate.planner.overlay import Overlay
 from tidegate.planner.view import View, view_of, with_snapshots
-from tidegate.simulator.config import WindowRule
+from tidegate.simulator.config import PeakRule, WindowRule
 from tidegate.simulator.windows import window_of
 
 POOL, TARGET = PoolId("p"), TargetId("a")
@@ -38,8 +38,10 @@ _seqs = itertools.count(1)
 class Plan:
     """One gateway and one estimator in front of the plan."""
 
-    def __init__(self, unit: Literal["requests", "tokens"], limit: int) -> None:
-        window = Window(id=WindowId("10m"), unit=unit, limit=limit, duration_s=DURATION_S, kind="rolling")
+    def __init__(self, unit: Literal["requests", "tokens"], limit: int, peaks: tuple[Peak, ...]) -> None:
+        window = Window(
+            id=WindowId("10m"), unit=unit, limit=limit, duration_s=DURATION_S, kind="rolling", peaks=peaks
+        )
         self.routing = routing([target("a", priced(1, 4), pool="p")], [flat("p", window)])
         self.state, self.overlay = State(), Overlay("gw@1")
         self.state.window_of(self.state.pool(POOL, 0), window.id, duration_ns(window), first_request=False)
@@ -88,12 +90,21 @@ class Plan:
                 self.overlay.applied(partition, {"gw@1": seq})
 
 
-@pytest.mark.parametrize(("unit", "limit"), [("requests", 80), ("tokens", 45_000)])
+PEAK = "08:20", "08:35"
+"""The quarter of an hour that begins twenty minutes after NOW_NS."""
+
+
+@pytest.mark.parametrize(
+    ("unit", "limit", "weight"), [("requests", 80, 1), ("tokens", 45_000, 1), ("requests", 80, 3)]
+)
 def test_a_provider_is_never_asked_for_more_than_its_rolling_window_gives_and_little_stays_unused(
-    unit: Literal["requests", "tokens"], limit: int
+    unit: Literal["requests", "tokens"], limit: int, weight: int
 ) -> None:
-    plan, rng = Plan(unit, limit), random.Random(5)
-    provider = window_of(WindowRule(duration_s=DURATION_S, unit=unit, limit=limit, kind="rolling"), 1.0)
+    begin, end = PEAK
+    hours = (PeakRule(weight=weight, from_time=begin, to_time=end),)
+    rule = WindowRule(duration_s=DURATION_S, unit=unit, limit=limit, kind="rolling", peaks=hours)
+    plan, rng = Plan(unit, limit, (Peak(weight=weight, begin=begin, end=end),)), random.Random(5)
+    provider = window_of(rule, 1.0)
     now_ns, refused, shares = NOW_NS, 0, list[float]()
     for _ in range(500):
         now_ns += int(rng.expovariate(1 / 5.0) * S)
@@ -104,8 +115,9 @@ def test_a_provider_is_never_asked_for_more_than_its_rolling_window_gives_and_li
         else:
             assert provider.admits(now_ns / S, 1)
             provider.admit(now_ns / S, 1)
+            sent_ns = now_ns
             now_ns += int(rng.uniform(0.1, 2.0) * S)
-            provider.settle(now_ns / S, tokens)
+            provider.settle(now_ns / S, tokens, sent_ns / S)
             plan.settle(now_ns, uses)
         state = provider.state(now_ns / S)
         assert state.used <= limit

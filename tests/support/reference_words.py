@@ -18,6 +18,7 @@ TABLES: dict[str, type] = {
     "[pools.uvi]": config.UviLimits,
     "[pools.alarm]": config.AlarmCosts,
     "[[pools.windows]]": config.Window,
+    "[[pools.windows.peaks]]": config.Peak,
     "[[targets]]": config.Target,
     "[targets.quirks]": Quirks,
     "[targets.deadlines]": config.Deadlines,
@@ -146,6 +147,17 @@ SETTINGS: dict[str, dict[str, str]] = {
         " seen, counts against the window and is forecast as well. Not of a `rolling` window.",
         "percent_only": "The provider tells shares of it but no capacity: that is estimated from our own use, with its variance;"
         " `limit` is where it begins: its order of magnitude is enough, and it refuses nobody while nothing else is known. Needs `scope`.",
+        "peaks": "Hours at which the provider counts units more often, or less; of several that hold, the first.",
+    },
+    "[[pools.windows.peaks]]": {
+        "weight": "How often each request, token or dollar that is sent in these hours counts, together with the `quota_weight` of its model."
+        " Forecasts and prices know it beforehand.",
+        "from": "When the hours begin, as `09:00`, by the clock of `timezone`.",
+        "to": "When they end; not in them. Where it is not after `from`, on the next day.",
+        "days": "Days on which they begin; every day by default.",
+        "timezone": "Name of a time zone (`America/Los_Angeles`). Its clocks are read from this machine's time zone data once, with the"
+        " file: decisions are made by the offsets in the published config.",
+        "offsets": "Filled in from `timezone`; not for files.",
     },
     "[[targets]]": {
         "id": "Name of the target. Another pool, provider, model or secret needs a new one: a published id is refused otherwise.",

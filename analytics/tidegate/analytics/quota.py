@@ -39,7 +39,7 @@ class Quota:
             dollars = self._listed(entry, tokens) if entry.pool in self._flat else billed_nanousd
             target = self._targets.get(entry.target)
             weight = 1.0 if target is None else target.quota_weight
-            units = units_of(window, tokens, min(calls, 1), dollars, weight)
+            units = units_of(window, tokens, min(calls, 1), dollars, weight * use.peak)
             if units is not None and units != use.units:
                 yield msgspec.structs.replace(use, units=units - use.units)
 

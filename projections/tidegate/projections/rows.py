@@ -74,7 +74,15 @@ def _price(price: ListPrice | None) -> Row:
 
 
 def _use(use: WindowUse) -> Row:
-    return (use.window, use.period_start_ns, use.units, use.duration_ns, use.first_request, use.rolling)
+    return (
+        use.window,
+        use.period_start_ns,
+        use.units,
+        use.duration_ns,
+        use.first_request,
+        use.rolling,
+        use.peak,
+    )
 
 
 def _request_admitted(place: Place, envelope: Envelope, data: RequestAdmitted) -> Rows:

@@ -67,7 +67,12 @@ PLACE = (Column("log_partition", "INTEGER"), Column("log_offset", "BIGINT"))
 _HEAD = PLACE + _text("event") + _int("ts_ns") + _text("source tenant request session")
 _OF_DECISION = PLACE + _int("ts_ns") + _text("tenant request decision")
 _OF_ATTEMPT = PLACE + _int("ts_ns") + _text("tenant request attempt target pool")
-_WINDOW_USE = _text("window_id") + _int("period_start_ns units duration_ns") + _flag("first_request rolling")
+_WINDOW_USE = (
+    _text("window_id")
+    + _int("period_start_ns units duration_ns")
+    + _flag("first_request rolling")
+    + _real("peak")
+)
 _TOKENS = _int("input_uncached cache_read cache_write_5m cache_write_1h output reasoning")
 _LIST_PRICE = _int(
     "price_input_uncached price_cache_read price_cache_write_5m price_cache_write_1h price_output"

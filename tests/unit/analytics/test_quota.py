@@ -92,3 +92,14 @@ def test_without_a_config_and_without_windows_nothing_of_quota_is_said() -> None
     for books, rules in ((ledger(), None), (ledger(windows=False), routing()), (ledger(), Routing())):
         (correction,) = plan(books, lines, routing=rules).corrections
         assert correction.data.windows == ()
+
+
+def test_a_use_of_a_peak_hour_is_corrected_by_what_it_counts_there() -> None:
+    books = ledger()
+    entry = books.entries[AttemptId("a")]
+    peaked = tuple(msgspec.structs.replace(use, units=3 * use.units, peak=3.0) for use in entry.windows)
+    books.entries[AttemptId("a")] = msgspec.structs.replace(entry, windows=peaked)
+    lines = [bill((3_150_000, Tokens(input_uncached=1_000, output=10)))]
+    (correction,) = plan(books, lines, routing=routing()).corrections
+    books.correct(correction.data)
+    assert units(books) == {"r": 3, "t": 3_030, "d": 9_450_000}

@@ -141,3 +141,14 @@ def test_windows_count_a_model_as_often_as_its_plan_does_and_the_bill_counts_it_
     plain = settle(started(windows=True), ending, target(), PRICE)
     assert [use.units for use in event.windows] == [3, 2_525, (plain.windows[2].units * 5 + 1) // 2]
     assert event.cost_nanousd == plain.cost_nanousd
+
+
+def test_windows_count_by_the_hour_the_request_was_planned_in() -> None:
+    ending = Ending(outcome="completed", tokens=Tokens(input_uncached=1_000, output=10))
+    begun = started(windows=True)
+    peaked = tuple(msgspec.structs.replace(use, peak=3.0) for use in begun.windows)
+    event = settle(msgspec.structs.replace(begun, windows=peaked), ending, target(quota_weight=0.5), PRICE)
+    plain = settle(begun, ending, target(), PRICE)
+    assert [use.units for use in event.windows] == [2, 1_515, (plain.windows[2].units * 3 + 1) // 2]
+    assert {use.peak for use in event.windows} == {3.0}
+    assert event.cost_nanousd == plain.cost_nanousd

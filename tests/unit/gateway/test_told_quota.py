@@ -76,3 +76,8 @@ def test_a_heavy_model_counts_as_often_as_its_plan_counts_it() -> None:
     event = observed(Limit("requests", 100, 40), FIXED, started(), NOW_NS, 3.0, served=True)
     assert event.window is not None
     assert event.window.units == 3
+
+
+def test_a_request_the_provider_took_in_a_peak_hour_counts_there_as_often() -> None:
+    planned = WindowUse(WindowId("h"), NOW_NS - NOW_NS % HOUR_NS, 3, HOUR_NS, peak=3.0)
+    assert measured(FIXED, Limit("requests", 100, 40), planned).units == 3

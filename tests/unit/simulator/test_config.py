@@ -71,6 +71,7 @@ def test_the_example_of_the_reference_page_can_be_used(tmp_path: Path) -> None:
         sections.Provider,
         sections.Model,
         sections.WindowRule,
+        sections.PeakRule,
         sections.CacheRule,
         sections.Latency,
         sections.FaultRule,

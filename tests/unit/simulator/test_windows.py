@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.simulator.config import WindowRule
+from tidegate.simulator.config import PeakRule, WindowRule
 from tidegate.simulator.windows import Window, span_name, tightest, window_of
 
 
@@ -165,3 +165,26 @@ def test_no_stretch_of_the_duration_admits_more_than_the_limit_of_a_rolling_wind
         each.admit(now_s, weight)
         taken.append((now_s, weight))
         assert sum(units for at_s, units in taken if now_s < at_s + 100.0) <= limit
+
+
+@pytest.mark.parametrize("kind", ["fixed", "rolling"])
+def test_in_peak_hours_a_request_counts_as_often_as_its_window_says(kind: str) -> None:
+    hours = PeakRule(weight=3, from_time="01:00", to_time="02:00", days=("thu",), timezone="UTC")
+    rule = WindowRule(duration_s=86_400.0, unit="requests", limit=10, kind=kind, peaks=(hours,))  # type: ignore[arg-type]
+    day = window_of(rule, 1.0)
+    day.admit(3_599.0, 2)
+    assert day.state(3_599.0).used == 2
+    day.admit(3_600.0, 2)
+    assert day.state(3_600.0).used == 8
+    assert not day.admits(7_199.0, 1)
+    assert day.admits(7_200.0, 1)
+    assert day.room_s(7_000.0, 1) == (86_400.0 if kind == "fixed" else 3_599.0 + 86_400.0)
+
+
+def test_tokens_count_by_the_hour_their_request_came_in() -> None:
+    hours = PeakRule(weight=3, from_time="01:00", to_time="02:00")
+    day = window_of(WindowRule(duration_s=86_400.0, unit="tokens", limit=100, peaks=(hours,)), 1.0)
+    day.settle(7_300.0, 10, arrived_s=7_000.0)
+    day.settle(7_300.0, 10, arrived_s=7_200.0)
+    day.settle(3_700.0, 10)
+    assert day.state(7_300.0).used == 30 + 10 + 30

@@ -9,10 +9,12 @@ from tidegate.estimator.rate_filter import prompt_feature
 from tidegate.estimator.rounds import in_order
 from tidegate.estimator.state import RATES, State
 
-four, six = Struct("=4q").pack, Struct("=6q").pack
+four, six, seven = Struct("=4q").pack, Struct("=6q").pack, Struct("=7q").pack
 """Pack a row. Raise struct.error for what is no integer of 64 bits."""
 ROLLING = -1
 """Instead of an overlap: the use is of a rolling window."""
+CORRECTION = -(1 << 62)
+"""Instead of plain units: what is booked only corrects what was counted, and says nothing of the rate."""
 HALF_LIFE_WINDOWS = 6
 """Values of demand are remembered over six windows."""
 
@@ -34,9 +36,13 @@ class Batch:
         self.prices = bytearray()
         """`four`: price series, ts, nano-dollars, tokens"""
         self.uses = bytearray()
-        """`six`: window, ts, period start, units, overlap or ROLLING, 1 for a use and 0 for a correction of one"""
+        """`six`: window, ts, period start, units, overlap or ROLLING, plain units or CORRECTION
+
+        Plain units are without the weight of the hour: the rate of use does not know the hours at which a provider
+        counts more.
+        """
         self.demands = bytearray()
-        """`six`: window, ts, units, alternative (0: none), units of the next longer window, duration"""
+        """`seven`: window, ts, units, alternative (0: none), units of the next longer window, duration, plain units"""
 
     def holds_prices_of(self, series: int) -> bool:
         """True when a bill of this price series waits."""
@@ -53,14 +59,14 @@ class Batch:
         self.apply_prices(state)
         self.apply_uses(state)
         if self.demands:
-            _observe_demands(state, *_columns(self.demands, 6))
+            _observe_demands(state, *_columns(self.demands, 7))
 
     def apply_uses(self, state: State) -> None:
         """Let the windows observe what was collected: time without quota left is skipped after it."""
         if self.uses:
-            who, at, start, units, overlap, use = _columns(self.uses, 6)
-            seen = use != 0  # what a bill gives back later says nothing of the rate
-            state.use.observe(who[seen], at[seen], units[seen])
+            who, at, start, units, overlap, plain = _columns(self.uses, 6)
+            seen = plain != CORRECTION
+            state.use.observe(who[seen], at[seen], plain[seen])
             rolling = overlap == ROLLING
             if rolling.any():
                 _roll(state, who[rolling], start[rolling], units[rolling])
@@ -128,8 +134,9 @@ def _observe_demands(
     alternative: IntArray,
     longer: IntArray,
     duration: IntArray,
+    plain: IntArray,
 ) -> None:
-    state.demand.observe(who, at, units)
+    state.demand.observe(who, at, plain)
     whole, rest = np.divmod(duration, NS_PER_MS)
     half_life_ms = HALF_LIFE_WINDOWS * whole + HALF_LIFE_WINDOWS * rest // NS_PER_MS
     numbers = (alternative, units, longer, np.maximum(half_life_ms, 1))

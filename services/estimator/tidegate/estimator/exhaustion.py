@@ -16,6 +16,7 @@ from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS
 from tidegate.estimator.pace import Pace, weighed
 from tidegate.estimator.paths import Paths, most_short, passage_s, pressing, roll
+from tidegate.estimator.peak_hours import Peaks, weighed_paths
 from tidegate.estimator.rolling import Ageing
 from tidegate.estimator.series_fields import BIN_MS, CHAIN, LEVEL_BIN, OPEN_UNITS, RECORD
 
@@ -61,14 +62,17 @@ def forecast(
     resets_at_ns: IntArray,
     remaining: FloatArray,
     outside: tuple[Consumption, IntArray] | None = None,
+    *,
     pace: Pace | None = None,
     ageing: Ageing | None = None,
+    peaks: Peaks | None = None,
 ) -> Forecast:
     """Forecast the windows `idx` at `now_ns`; a series never seen is unknown (NaN).
 
     `remaining` is the quota left in units, shape (n,), or (DRAWS, n) where it is not known exactly. `outside` names
     the series of what others use of the same quota, in the same unit and bin width: it is added. `pace` is weighed
-    into the chance to run dry, see `pace`. `ageing`: some of the windows roll and give units back.
+    into the chance to run dry, see `pace`. `ageing`: some of the windows roll and give units back. `peaks`: some count
+    more at some hours.
     """
     parts: list[Forecast] = []
     for begin in range(0, max(idx.size, 1), _CHUNK):
@@ -76,6 +80,8 @@ def forecast(
         block = series.closed_at(idx[cut], now_ns)
         horizon_ms = np.maximum((resets_at_ns[cut] - now_ns) / 1e6, 0.0)
         paths = roll(block, now_ns / 1e6, horizon_ms)
+        if peaks is not None:
+            paths = weighed_paths(paths, peaks[cut], now_ns)
         if outside is not None:
             others, places = outside
             theirs = others.closed_at(places[cut], now_ns)

@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tidegate.estimator import cache, model_time, output_length
-from tidegate.estimator.batch import ROLLING, Batch, four, six
+from tidegate.estimator.batch import CORRECTION, ROLLING, Batch, four, seven, six
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
 from tidegate.estimator.state import CLASSES, UNLISTED, State, indexes
 from tidegate.estimator.told import Report
@@ -140,10 +140,12 @@ class Folding:
             pool = state.pool(data.pool, partition)
         if state.pool_shut[pool] is not None:
             self._skip_shut(pool, ts)
-        self._book(pool, data.windows, ts, 1)
+        self._book(pool, data.windows, ts)
 
-    def _book(self, pool: int, windows: tuple[WindowUse, ...], ts: int, seen: int) -> None:
-        """Count units in their periods; `seen` 0: they only correct what was counted."""
+    def _book(
+        self, pool: int, windows: tuple[WindowUse, ...], ts: int, *, is_correction: bool = False
+    ) -> None:
+        """Count units in their periods; a correction only mends what was counted."""
         known = self.state.windows
         for use in windows:
             duration_ns = use.duration_ns
@@ -158,8 +160,13 @@ class Folding:
             overlap_ns = duration_ns if use.first_request else 0
             if use.rolling:
                 # Its provider counts it from when it was answered at the latest.
-                overlap_ns, start_ns = ROLLING, ts if seen else start_ns
-            self.batch.uses += six(series, ts, start_ns, use.units, overlap_ns, seen)
+                overlap_ns, start_ns = ROLLING, start_ns if is_correction else ts
+            units = plain = use.units
+            if is_correction:
+                plain = CORRECTION
+            elif use.peak != 1.0:
+                plain = _plain(use)
+            self.batch.uses += six(series, ts, start_ns, units, overlap_ns, plain)
             self.pools.add(pool)
 
     def _bill(self, target: int, ts: int, tokens: Tokens, price: ListPrice) -> None:
@@ -219,7 +226,7 @@ class Folding:
         """Observe what was billed, shared out over the classes by their list prices."""
         target = self._target(data.target, partition)
         if data.windows:
-            self._book(self.state.pool(data.pool, partition), data.windows, ts, 0)
+            self._book(self.state.pool(data.pool, partition), data.windows, ts, is_correction=True)
         listed = self.state.list_price[target]
         if data.billed_nanousd is None or UNLISTED in (listed[0], listed[-1]):
             return
@@ -279,7 +286,8 @@ class Folding:
             if series is None:
                 series = self._window(pool, use)
             self.pools.add(pool)
-            self.batch.demands += six(series, ts, units, alternative, longer_units, duration_ns)
+            plain = units if use.peak == 1.0 else _plain(use)
+            self.batch.demands += seven(series, ts, units, alternative, longer_units, duration_ns, plain)
             longer_units = units
 
     def _quota_told(self, data: QuotaObserved, ts: int, partition: int) -> None:
@@ -304,6 +312,11 @@ class Folding:
         self.batch.apply_uses(state)  # the report is of all that was used until now
         state.told.observe(state.ledger, report)
         self.pools.add(pool)
+
+
+def _plain(use: WindowUse) -> int:
+    """Units without the weight of the hour, at least one where there were any."""
+    return max(int(use.units / use.peak + 0.5), 1) if use.units > 0 and use.peak > 0 else 0
 
 
 def _rates(price: ListPrice) -> tuple[int, ...]:

@@ -22,12 +22,13 @@ from tidegate.events.cooldown import Cooldown
 from tidegate.events.snapshots import pool_subject, target_subject
 from tidegate.events.types import PoolId, TargetId, WindowId
 
-FOLD_VERSION = 6
+FOLD_VERSION = 7
 """2: time in which a pool had no quota left is missing from the consumption of its windows, not idle.
 3: providers tell of windows: the capacity of those of which they tell shares, and the use of others.
 4: failures of one moment are one strike, five close a target, and what began before a closing does not open it.
 5: what rolling windows count is held by slices of time.
-6: a capacity of which shares are told is held by a bank of filters, one of them without strangers."""
+6: a capacity of which shares are told is held by a bank of filters, one of them without strangers.
+7: rates of use are without the weight of peak hours."""
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 """Token classes, in the order of a target's five price series."""
 RATES = ("ttft", "speed", "length")
@@ -87,6 +88,8 @@ def upcast_row(row: Row) -> Row:
         row.fold = 5  # There were no rolling windows.
     if row.fold == 5:
         row.fold = 6  # Where one filter of a capacity stood, its bank begins: see `Capacity.load`.
+    if row.fold == 6:
+        row.fold = 7  # There were no peak hours.
     if row.fold != FOLD_VERSION:
         raise StateVersionUnknown(
             f"state of {row.subject} has fold version {row.fold}, this build folds version {FOLD_VERSION}:"

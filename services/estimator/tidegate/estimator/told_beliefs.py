@@ -14,6 +14,7 @@ from tidegate.estimator.columns import BoolArray, FloatArray, IntArray
 from tidegate.estimator.draws import DRAWS, QUOTA_NORMALS
 from tidegate.estimator.exhaustion import Forecast, forecast
 from tidegate.estimator.pace import Pace
+from tidegate.estimator.peak_hours import Peaks, of_windows
 from tidegate.estimator.rolling import Ageing
 from tidegate.estimator.state import State
 from tidegate.estimator.told import GUESS, LAST_SHARE, WHOLE
@@ -105,17 +106,28 @@ def forecast_told(
     now_ns: int,
     pace: Pace,
     ageing: Ageing | None,
+    peaks: Peaks | None,
 ) -> Forecast:
     """The forecast of our use, and of that of others where it is told, against a quota that is not known exactly."""
     yes, no = np.flatnonzero(told.is_told), np.flatnonzero(~told.is_told)
     others = state.told.outside.rate, told.places
     resets = ledger.resets_at_ns
-    theirs = forecast(state.use, idx[yes], now_ns, resets[yes], told.remaining[:, yes], others, pace.of(yes))
+    theirs = forecast(
+        state.use,
+        idx[yes],
+        now_ns,
+        resets[yes],
+        told.remaining[:, yes],
+        others,
+        pace=pace.of(yes),
+        peaks=of_windows(peaks, yes),
+    )
     if no.size == 0:
         return theirs
     left = ledger.remaining[no].astype(np.float64)
     back = None if ageing is None else ageing.of(no)
-    ours = forecast(state.use, idx[no], now_ns, resets[no], left, pace=pace.of(no), ageing=back)
+    hours = of_windows(peaks, no)
+    ours = forecast(state.use, idx[no], now_ns, resets[no], left, pace=pace.of(no), ageing=back, peaks=hours)
     order = np.argsort(np.concatenate((yes, no)))
     pairs = zip(theirs, ours, strict=True)
     return Forecast(*(np.concatenate(pair, axis=-1)[..., order] for pair in pairs))

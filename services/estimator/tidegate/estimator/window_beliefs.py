@@ -13,6 +13,7 @@ from tidegate.estimator.columns import FloatArray, IntArray
 from tidegate.estimator.exhaustion import Forecast, forecast, will_exhaust
 from tidegate.estimator.joint import joint
 from tidegate.estimator.pace import Pace
+from tidegate.estimator.peak_hours import Peaks, peaks_of, weighed_elapsed
 from tidegate.estimator.rolling_beliefs import RollingQuota, given_back, rolling_quota
 from tidegate.estimator.series_fields import CHAIN
 from tidegate.estimator.shadow_price import (
@@ -62,6 +63,7 @@ class _Quota(NamedTuple):
     limits: IntArray
     free: FloatArray
     rolling: RollingQuota | None
+    peaks: Peaks | None
 
 
 def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[PoolId]) -> WindowBeliefs:
@@ -76,6 +78,9 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
     limits = np.array([place.window.limit for place in places], dtype=np.int64)
     windows = [place.window for place in places]
     ledger = _ledger(state, idx, places, limits, now_ns)
+    peaks = peaks_of(windows)
+    if peaks is not None:
+        ledger = weighed_elapsed(ledger, peaks, now_ns)
     rolling = rolling_quota(state, idx, windows, ledger, limits, now_ns)
     ledger = ledger if rolling is None else rolling.ledger
     told = told_quota(state, idx, windows, ledger, limits, now_ns)
@@ -83,12 +88,14 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
     if told is None:
         free = ledger.remaining.astype(np.float64)
         pace = _pace(places, ledger)
-        ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, free, pace=pace, ageing=ageing)
+        ahead = forecast(
+            state.use, idx, now_ns, ledger.resets_at_ns, free, pace=pace, ageing=ageing, peaks=peaks
+        )
     else:
         ledger, limits = told.ledger, told.limits
-        ahead = forecast_told(state, idx, ledger, told, now_ns, _pace(places, ledger), ageing)
+        ahead = forecast_told(state, idx, ledger, told, now_ns, _pace(places, ledger), ageing, peaks)
         free = np.maximum(ledger.remaining - told.outside_demand, 0.0)
-    quota = _Quota(ledger if rolling is None else rolling.judged(ledger), limits, free, rolling)
+    quota = _Quota(ledger if rolling is None else rolling.judged(ledger), limits, free, rolling, peaks)
     prices = _shadow_prices(state, idx, places, quota, now_ns, routing)
     bounds = {pool.id: pool.uvi for pool in routing.pools}
     index = _uvi(state, idx, places, quota, bounds)
@@ -198,10 +205,11 @@ def _shadow_prices(
     now_ns: int,
     routing: Routing,
 ) -> FloatArray:
-    ledger, limits, remaining, rolling = quota
+    ledger, limits, remaining, rolling, peaks = quota
     sketch = state.sketch.take(idx)
     ageing = None if rolling is None else rolling.ageing
-    demand = forecast(state.demand, idx, now_ns, ledger.resets_at_ns, remaining, ageing=ageing).draws
+    resets = ledger.resets_at_ns
+    demand = forecast(state.demand, idx, now_ns, resets, remaining, ageing=ageing, peaks=peaks).draws
     remaining = given_back(rolling, remaining)
     bins = state.demand.closed_at(idx, now_ns)[_CLOSED_BINS]
     prior = np.array([_reference(place, routing) for place in places])

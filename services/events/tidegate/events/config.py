@@ -46,6 +46,11 @@ Tokens = Annotated[int, Meta(gt=0, le=1_000_000_000)]
 Bytes = Annotated[int, Meta(gt=0, le=1 << 50)]
 Units = Annotated[int, Meta(gt=0, le=10**18)]
 Index = Annotated[float, Meta(gt=0, le=1_000)]
+Weight = Annotated[float, Meta(gt=0, le=1_000)]
+Clock = Annotated[
+    str, Meta(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)(?!\n)$", extra={"form": "hours:minutes"})
+]
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 Cost = Annotated[float, Meta(gt=0, le=1_000_000)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Grade = Annotated[int, Meta(ge=0, le=1_000)]
@@ -59,6 +64,20 @@ Price = Annotated[int, Meta(ge=0, le=10**15, extra={"form": "dollars"})]
 Instant = Annotated[int, Meta(ge=0, le=2**63 - 1, extra={"form": "instant"})]
 """Nanoseconds since the epoch; in TOML also a date or date-time."""
 Strategy = Literal["cheapest", "declared"]
+
+
+class Peak(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Hours in which the provider counts every unit of a window `weight` times: [from, to) by the clock of a zone."""
+
+    weight: Weight
+    begin: Clock = msgspec.field(name="from")
+    end: Clock = msgspec.field(name="to")
+    """Not after `from`: the hours end on the next day."""
+    days: tuple[Weekday, ...] = ()
+    """On which the hours begin; all where none is named."""
+    timezone: Required = "UTC"
+    offsets: tuple[tuple[int, int], ...] = ()
+    """From when (ns) the zone is how many seconds ahead of UTC: filled in when the file is read."""
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -76,6 +95,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The limit in the provider's headers that measures it: `unified-5h`, `codex-primary`, `requests`."""
     percent_only: bool = False
     """The provider tells shares of it, no capacity: `limit` is a guess to begin with."""
+    peaks: tuple[Peak, ...] = ()
+    """Hours in which units count more, or less; the first that holds counts."""
 
 
 class UviLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -233,7 +254,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     quirks: dict[str, bool | int | str | list[str]] = {}
     """Deviations from its dialects, by name; what there is, the gateway knows."""
     enabled: bool = True
-    quota_weight: Annotated[float, Meta(gt=0, le=1_000)] = 1.0
+    quota_weight: Weight = 1.0
     """How often a request, token or dollar of its model counts in the windows of its pool."""
     when_abandoned: Literal["cancel", "finish_whole", "finish"] | None = None
     """What becomes of an answer whose client left; None: `finish_whole` in a pool per token, `cancel` in a flat one."""

@@ -60,6 +60,8 @@ class WindowUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The period began with its first request: two gateways may name different starts of one period."""
     rolling: bool = False
     """Of a rolling window: the period is the slice of time in which the use began, see `quota.slice_ns`."""
+    peak: float = 1.0
+    """How often the provider counts a unit at that hour: part of `units`, no part of the pace of use."""
 
 
 class LocalView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -122,6 +122,7 @@ def _uses(
     for reserved in started.windows:
         window = target.windows.get(reserved.window)
         if window is not None:
-            units = units_of(window, tokens, requests, dollars, target.config.quota_weight)
+            weight = target.config.quota_weight * reserved.peak
+            units = units_of(window, tokens, requests, dollars, weight)
             uses.append(reserved if units is None else msgspec.structs.replace(reserved, units=units))
     return tuple(uses)

@@ -23,7 +23,9 @@ def observed(
 ) -> QuotaObserved:
     """The event. `window` is the one that the limit measures, None for none; `served`: the provider took the request,
     so it counts there already, `weight` times."""
-    counted = weighted(1, weight) if served and window is not None and window.unit == "requests" else 0
+    counted = 0
+    if served and window is not None and window.unit == "requests":
+        counted = weighted(1, weight * _peak(started.windows, window))
     return QuotaObserved(
         target=started.target,
         pool=started.pool,
@@ -34,6 +36,10 @@ def observed(
         window=None if window is None else _measured(window, limit, started.windows, now_ns, counted),
         guess=window.limit if window is not None and window.percent_only else None,
     )
+
+
+def _peak(reserved: Sequence[WindowUse], window: Window) -> float:
+    return next((use.peak for use in reserved if use.window == window.id), 1.0)
 
 
 def _measured(

@@ -99,6 +99,7 @@ def _uses(
                 window.length_ns,
                 window.first_request,
                 window.rolling,
+                window.peak,
             )
             for window in quota.windows
         ]

@@ -43,7 +43,15 @@ def quota_use(
             return (), 0, _shortage(facts, own, max(units, facts.use_p90), left, now_ns)
         nanousd += facts.shadow_nanousd * units
         uses.append(
-            WindowUse(facts.id, facts.start_ns, units, facts.length_ns, facts.first_request, facts.rolling)
+            WindowUse(
+                facts.id,
+                facts.start_ns,
+                units,
+                facts.length_ns,
+                facts.first_request,
+                facts.rolling,
+                facts.peak,
+            )
         )
     return tuple(uses), half_up(nanousd), None
 

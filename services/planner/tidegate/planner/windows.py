@@ -6,6 +6,7 @@ import msgspec
 
 from tidegate.events.config import Pool, Target, Window
 from tidegate.events.decision import WindowUse
+from tidegate.events.peak import NEVER_NS, peak_at, peak_until_ns
 from tidegate.events.quota import (
     counts_for_ns,
     duration_ns,
@@ -49,8 +50,14 @@ class WindowFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     shadow_nanousd: float
     p_exhaust: float | None
     use_p90: int
-    weight: float
+    model_weight: float
     """How often a unit of the candidate's model counts."""
+    peak: float
+    """How often any unit counts at the hour."""
+    weight: float
+    """Both together."""
+    weighs_until_ns: int
+    """From then on the hour may weigh otherwise."""
 
 
 class QuotaFacts(msgspec.Struct, frozen=True, gc=False):
@@ -58,7 +65,7 @@ class QuotaFacts(msgspec.Struct, frozen=True, gc=False):
 
     windows: tuple[WindowFacts, ...]
     resets_at_ns: int
-    """Earliest end of a period; from then on `renewed` must be asked."""
+    """Earliest end of a period, or of an hour's weight; from then on `renewed` must be asked."""
     p_exhaust: float | None
     """The likeliest exhaustion; None when nothing is believed."""
     tie: tuple[float, int]
@@ -84,30 +91,32 @@ def quota_facts_of(
     for window in pool.windows:
         belief = known.get(window.id)
         each = _window(window, targets, belief, same_config, weight)
+        if window.peaks:
+            each = _at_hour(each, at_ns)
         facts.append(each if belief is None or not each.rolling else _in_slice(each, belief, at_ns))
     return _quota_facts(facts)
 
 
 def renewed(facts: QuotaFacts, uses: Sequence[WindowUse], now_ns: int) -> QuotaFacts:
-    """The windows with every ended period replaced by the one of `now_ns`.
+    """The windows with every ended period replaced by the one of `now_ns`, and units weighed as at that hour.
 
     What was believed of a period that ended is void: nothing is used, λ is its prior, P(exhaust) is unknown. A
     `first_request` period is the one our own uses opened, else it begins with this request.
     """
-    return _quota_facts(
-        [
-            window
-            if now_ns < window.end_ns
-            else _next_period(window, _opened_ns(uses, window, now_ns), now_ns)
-            for window in facts.windows
-        ]
-    )
+    windows: list[WindowFacts] = []
+    for window in facts.windows:
+        current = window
+        if now_ns >= window.end_ns:
+            current = _next_period(window, _opened_ns(uses, window, now_ns), now_ns)
+        windows.append(current if now_ns < current.weighs_until_ns else _at_hour(current, now_ns))
+    return _quota_facts(windows)
 
 
 def _quota_facts(windows: Sequence[WindowFacts]) -> QuotaFacts:
     risk = max([window.p_exhaust for window in windows if window.p_exhaust is not None], default=None)
-    resets_at_ns = min([window.end_ns for window in windows])
-    return QuotaFacts(tuple(windows), resets_at_ns, risk, (1.0 if risk is None else risk, resets_at_ns))
+    ends_ns = min([window.end_ns for window in windows])
+    resets_at_ns = min(ends_ns, *[window.weighs_until_ns for window in windows])
+    return QuotaFacts(tuple(windows), resets_at_ns, risk, (1.0 if risk is None else risk, ends_ns))
 
 
 def _opened_ns(uses: Sequence[WindowUse], facts: WindowFacts, now_ns: int) -> int | None:
@@ -118,6 +127,14 @@ def _opened_ns(uses: Sequence[WindowUse], facts: WindowFacts, now_ns: int) -> in
         if use.window == facts.id and now_ns < began_ns + facts.length_ns:
             start_ns = began_ns if start_ns is None else min(start_ns, began_ns)
     return start_ns
+
+
+def _at_hour(facts: WindowFacts, at_ns: int) -> WindowFacts:
+    peaks = facts.window.peaks
+    peak = peak_at(peaks, at_ns)
+    return msgspec.structs.replace(
+        facts, peak=peak, weight=facts.model_weight * peak, weighs_until_ns=peak_until_ns(peaks, at_ns)
+    )
 
 
 def _in_slice(facts: WindowFacts, belief: WindowBelief, at_ns: int) -> WindowFacts:
@@ -200,5 +217,8 @@ def _window(
         shadow_nanousd=shadow if 0.0 <= shadow <= MAX_BELIEF else prior,
         p_exhaust=p_exhaust if p_exhaust is not None and 0.0 <= p_exhaust <= 1.0 else None,
         use_p90=ceiling(use_p90) if use_p90 is not None and 0.0 <= use_p90 <= MAX_BELIEF else 0,
+        model_weight=weight,
+        peak=1.0,
         weight=weight,
+        weighs_until_ns=NEVER_NS,
     )

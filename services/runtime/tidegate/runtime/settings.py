@@ -11,6 +11,7 @@ from tidegate.events.config import Settings, Target
 from tidegate.events.errors import Refused
 from tidegate.runtime import checks
 from tidegate.runtime.references import NO_REFERENCE, is_reference
+from tidegate.runtime.time_zones import with_offsets
 from tidegate.runtime.toml_lines import line_map, line_of
 from tidegate.runtime.validation import BAD, Mistake, build
 
@@ -63,8 +64,8 @@ def find_config(given: Path | None, env: Mapping[str, str], cwd: Path, home: Pat
 
 
 def parse_settings(text: str, name: str = FILE_NAME, folder: Path = Path()) -> Settings:
-    """Settings of a TOML text, prices of the price book filled in. Raises ConfigInvalid with every mistake by name
-    and line. A relative `price_file` counts from `folder`.
+    """Settings of a TOML text, prices of the price book and offsets of time zones filled in. Raises ConfigInvalid with
+    every mistake by name and line. A relative `price_file` counts from `folder`.
     """
     try:
         plain = tomllib.loads(text)
@@ -75,7 +76,7 @@ def parse_settings(text: str, name: str = FILE_NAME, folder: Path = Path()) -> S
     mistakes: list[Mistake] = []
     settings = build(plain, Settings, (), mistakes)
     if settings is not BAD:  # all mistakes at once: an unknown key does not hide what else is wrong
-        settings = _with_prices(settings, folder, mistakes)
+        settings = with_offsets(_with_prices(settings, folder, mistakes), mistakes)
         mistakes += checks.find_mistakes(settings)
     if mistakes:
         raise ConfigInvalid(_located(mistakes, text, name))

@@ -52,7 +52,7 @@ class Account:
     def charge(self, tokens: TokenClasses, model: Model, now_s: float, charge: Charge) -> int:
         """Take billed tokens from windows and balance; the cost in nano-dollars, 0 under a flat plan."""
         for window in self._windows:
-            window.settle(now_s, tokens.total * model.quota_weight)
+            window.settle(now_s, tokens.total * model.quota_weight, charge.arrived_s)
         billing = self._billing(model)
         if billing == "flat":
             return 0

@@ -11,6 +11,8 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Duration = Annotated[float, Meta(ge=0.0)]
 Span = Annotated[float, Meta(gt=0.0)]
 
+TimeOfDay = Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+
 Dialect = Literal["openai", "anthropic", "responses"]
 ReasoningField = Literal["reasoning_content", "reasoning", "none"]
 Mode = Literal["normal", "refuse", "connect_stall", "accept_stall"]
@@ -41,6 +43,16 @@ class CacheRule(Strict, frozen=True):
     max_blocks: Positive = 1_000_000
 
 
+class PeakRule(Strict, frozen=True):
+    """From `from_time` to before `to_time` (`HH:MM`, the next day's when not later) units count `weight` times."""
+
+    weight: Positive
+    from_time: TimeOfDay
+    to_time: TimeOfDay
+    days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = ()
+    timezone: str = "UTC"
+
+
 class WindowRule(Strict, frozen=True):
     """A quota period: `fixed` ones lie on multiples of `duration_s`, `first_request` ones start on use; `rolling`:
     none, the last `duration_s` count."""
@@ -52,6 +64,7 @@ class WindowRule(Strict, frozen=True):
     name: str = ""
     told: Literal["count", "percent"] = "count"
     outside_per_hour: Duration = 0.0
+    peaks: tuple[PeakRule, ...] = ()
 
 
 class FaultRule(Strict, frozen=True):

@@ -4,6 +4,7 @@ from collections import deque
 from typing import Literal, NamedTuple
 
 from tidegate.simulator.config import WindowRule
+from tidegate.simulator.peak_hours import weight_at
 
 _NAMES = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"), (1.0, "s"))
 
@@ -65,25 +66,28 @@ class Window:
     def admits(self, now_s: float, weight: int) -> bool:
         """Whether one more request fits; tokens are known only afterwards, so any token left admits."""
         self._roll(now_s)
-        need = weight if self.rule.unit == "requests" else 1
-        return self._all_used(now_s) + need <= self.rule.limit
+        return self._all_used(now_s) + self._need(now_s, weight) <= self.rule.limit
 
     def admit(self, now_s: float, weight: int) -> None:
         """A request was let in: a period begins if none runs."""
         self._begin(now_s)
         if self.rule.unit == "requests":
-            self._take(now_s, weight)
+            self._take(now_s, self._need(now_s, weight))
 
-    def settle(self, now_s: float, weighted_tokens: int) -> None:
-        """A request was billed."""
+    def settle(self, now_s: float, weighted_tokens: int, arrived_s: float | None = None) -> None:
+        """A request was billed; in peak hours counts what arrived in them (`arrived_s`, else now)."""
         if self.rule.unit == "tokens" and weighted_tokens > 0:
             self._begin(now_s)
-            self._take(now_s, weighted_tokens)
+            peak = weight_at(self.rule.peaks, now_s if arrived_s is None else arrived_s)
+            self._take(now_s, weighted_tokens * peak)
 
     def room_s(self, now_s: float, weight: int) -> float:
         """When a request that does not fit now will, if nobody uses more until then."""
         reset_s = self.state(now_s).reset_s
         return now_s + self._duration_s if reset_s is None else reset_s
+
+    def _need(self, now_s: float, weight: int) -> int:
+        return weight * weight_at(self.rule.peaks, now_s) if self.rule.unit == "requests" else 1
 
     def _take(self, now_s: float, units: int) -> None:
         self._used += units
@@ -120,8 +124,7 @@ class RollingWindow(Window):
     def room_s(self, now_s: float, weight: int) -> float:
         """When enough of what is used is older than the duration."""
         self._roll(now_s)
-        need = weight if self.rule.unit == "requests" else 1
-        used = self._all_used(now_s)
+        need, used = self._need(now_s, weight), self._all_used(now_s)
         for at_s, units in self._uses:
             used -= units
             if used + need <= self.rule.limit:

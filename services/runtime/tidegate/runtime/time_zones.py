@@ -1,0 +1,71 @@
+"""Named time zones of a config as offsets from UTC: what decides by the hour then does so alike on every machine."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from tidegate.events.config import Peak, Pool, Settings, Window
+from tidegate.runtime.validation import Mistake
+
+FIRST, LAST = datetime(2024, 1, 1, tzinfo=UTC), datetime(2044, 1, 1, tzinfo=UTC)
+"""Clocks that change are known between these; before and after, the nearest offset holds."""
+_WEEK, _MINUTE = timedelta(days=7), timedelta(minutes=1)
+
+
+def offsets_of(name: str) -> tuple[tuple[int, int], ...]:
+    """From when (ns) a zone is how many seconds ahead of UTC; none for UTC.
+
+    Raises ZoneInfoNotFoundError, ValueError and OSError for what names no zone.
+    """
+    zone = ZoneInfo(name)
+    found = [(0, _offset_s(zone, FIRST))]
+    at = FIRST
+    while at < LAST:
+        after = at + _WEEK
+        if _offset_s(zone, after) != _offset_s(zone, at):
+            change = _change(zone, at, after)
+            found.append((int(change.timestamp()) * 10**9, _offset_s(zone, change)))
+        at = after
+    return () if found == [(0, 0)] else tuple(found)
+
+
+def with_offsets(settings: Settings, mistakes: list[Mistake]) -> Settings:
+    """The settings with the offsets of every peak's zone; a zone that is not known is a mistake."""
+    if not any(window.peaks for pool in settings.pools for window in pool.windows):
+        return settings
+    pools: list[Pool] = []
+    for at, pool in enumerate(settings.pools):
+        windows: list[Window] = []
+        for place, window in enumerate(pool.windows):
+            peaks: list[Peak] = []
+            for number, peak in enumerate(window.peaks):
+                path = ("pools", at, "windows", place, "peaks", number)
+                try:
+                    offsets = offsets_of(peak.timezone)
+                except (ZoneInfoNotFoundError, ValueError, OSError):
+                    mistakes.append(Mistake((*path, "timezone"), f"there is no time zone `{peak.timezone}`"))
+                    offsets = ()
+                if peak.offsets:
+                    mistakes.append(Mistake((*path, "offsets"), "follow from `timezone`: leave them out"))
+                peaks.append(msgspec.structs.replace(peak, offsets=offsets))
+            windows.append(msgspec.structs.replace(window, peaks=tuple(peaks)))
+        pools.append(msgspec.structs.replace(pool, windows=tuple(windows)))
+    return msgspec.structs.replace(settings, pools=tuple(pools))
+
+
+def _offset_s(zone: ZoneInfo, at: datetime) -> int:
+    offset = at.astimezone(zone).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
+
+
+def _change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
+    """The first minute with the offset of `after`; at most one change lies between."""
+    old = _offset_s(zone, before)
+    while after - before > _MINUTE:
+        middle = before + (after - before) // 2
+        middle = middle.replace(second=0, microsecond=0)
+        if middle <= before:
+            middle = before + _MINUTE
+        before, after = (middle, after) if _offset_s(zone, middle) == old else (before, middle)
+    return after
