@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from tidegate.estimator.exhaustion import forecast
 from tidegate.estimator.fold import Signal, fold
 from tidegate.estimator.publish import publish
 from tidegate.estimator.state import State
@@ -63,10 +64,10 @@ def even(days: float, peaks: tuple[Peak, ...] = PEAKS, plain: int = 10) -> State
 
 
 def believed(
-    state: State, at_ns: int, limit: int, peaks: tuple[Peak, ...] = PEAKS, **more: str
+    state: State, at_ns: int, limit: int, peaks: tuple[Peak, ...] = PEAKS, kind: str = "fixed"
 ) -> WindowBelief:
     window = Window(
-        id=W, unit="requests", limit=limit, duration_s=86_400, peaks=peaks, **more,  # type: ignore[arg-type]
+        id=W, unit="requests", limit=limit, duration_s=86_400, peaks=peaks, kind=kind,  # type: ignore[arg-type]
     )  # fmt: skip
     return (
         publish(state, at_ns, Routing(pools=(Pool(id=POOL, windows=(window,)),)), [], [POOL])
@@ -156,7 +157,6 @@ def test_even_plain_use_is_on_schedule_at_every_hour(hour: int) -> None:
 
 
 def test_peak_hours_of_a_rolling_window_are_weighed_too() -> None:
-    window = {"kind": "rolling"}
     state = State()
     for k in range(5 * 144 + 72):
         at_ns = START_NS + k * 600 * S
@@ -164,7 +164,7 @@ def test_peak_hours_of_a_rolling_window_are_weighed_too() -> None:
         data = msgspec.structs.replace(settled(at_ns, 10).data, windows=(each,))
         fold(state, [signal(data, at_ns)])
     at_ns = START_NS + 5 * DAY_NS + 12 * HOUR_NS
-    belief = believed(state, at_ns, 99_999, **window)
+    belief = believed(state, at_ns, 99_999, kind="rolling")
     assert belief.used == pytest.approx(10 * (144 + 2 * 24), abs=90)
     assert belief.remaining_demand is not None
     assert belief.remaining_demand.mean == pytest.approx(10 * (144 + 2 * 24), rel=0.06)
@@ -187,3 +187,10 @@ def test_windows_without_peak_hours_are_believed_as_ever_beside_one_that_has_som
 
     assert of(plain, peaked) == (*of(peaked), *of(plain))
     assert np.isfinite(of(plain)[0].p_exhaust or 0.0)
+
+
+def test_a_moment_without_a_future_has_nothing_to_weigh() -> None:
+    state, end_ns = even(1), START_NS + DAY_NS
+    series, none = np.array([0]), np.array([100.0])
+    found = forecast(state.use, series, end_ns, np.array([end_ns]), none, peaks=[PEAKS])
+    assert (found.p_exhaust[0], found.demand_mean[0]) == (0.0, 0.0)

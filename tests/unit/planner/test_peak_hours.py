@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
+
 from support.planning import (
     HOUR_NS,
     NOW_NS,
@@ -81,3 +83,9 @@ def test_demand_of_a_dry_window_has_the_units_of_the_hour() -> None:
     view = day_plan(100, 2)
     (seen,) = demand_of(plan(view, now_ns=BEGIN_NS), view.route("code"))
     assert [(use.units, use.peak) for use in seen.windows] == [(3, 3.0)]
+
+
+def test_a_use_outside_the_peak_is_recorded_in_the_bytes_it_always_had() -> None:
+    view = day_plan(100, 50)
+    assert b"peak" not in msgspec.json.encode(plan(view))
+    assert b'"peak":3.0' in msgspec.json.encode(plan(view, now_ns=BEGIN_NS))

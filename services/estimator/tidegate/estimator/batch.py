@@ -9,8 +9,10 @@ from tidegate.estimator.rate_filter import prompt_feature
 from tidegate.estimator.rounds import in_order
 from tidegate.estimator.state import RATES, State
 
-four, six, seven = Struct("=4q").pack, Struct("=6q").pack, Struct("=7q").pack
+two, four, six = Struct("=2q").pack, Struct("=4q").pack, Struct("=6q").pack
 """Pack a row. Raise struct.error for what is no integer of 64 bits."""
+DEMAND_BYTES = 48
+"""Of a row of `Batch.demands`."""
 ROLLING = -1
 """Instead of an overlap: the use is of a rolling window."""
 CORRECTION = -(1 << 62)
@@ -26,7 +28,7 @@ class Batch:
     through for garbage.
     """
 
-    __slots__ = ("demands", "outcomes", "prices", "ttfts", "uses")
+    __slots__ = ("demands", "outcomes", "peaked", "prices", "ttfts", "uses")
 
     def __init__(self) -> None:
         self.outcomes = bytearray()
@@ -42,7 +44,9 @@ class Batch:
         counts more.
         """
         self.demands = bytearray()
-        """`seven`: window, ts, units, alternative (0: none), units of the next longer window, duration, plain units"""
+        """`six`: window, ts, units, alternative (0: none), units of the next longer window, duration"""
+        self.peaked = bytearray()
+        """`two`: of demands in peak hours, which are few, the row and its plain units"""
 
     def holds_prices_of(self, series: int) -> bool:
         """True when a bill of this price series waits."""
@@ -59,7 +63,11 @@ class Batch:
         self.apply_prices(state)
         self.apply_uses(state)
         if self.demands:
-            _observe_demands(state, *_columns(self.demands, 7))
+            demands = _columns(self.demands, 6)
+            plain = demands[2].copy()
+            row, units = _columns(self.peaked, 2)
+            plain[row] = units
+            _observe_demands(state, *demands, plain)
 
     def apply_uses(self, state: State) -> None:
         """Let the windows observe what was collected: time without quota left is skipped after it."""

@@ -5,13 +5,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tidegate.estimator import cache, model_time, output_length
-from tidegate.estimator.batch import CORRECTION, ROLLING, Batch, four, seven, six
+from tidegate.estimator.batch import CORRECTION, DEMAND_BYTES, ROLLING, Batch, four, six, two
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
 from tidegate.estimator.state import CLASSES, UNLISTED, State, indexes
 from tidegate.estimator.told import Report
 from tidegate.events import causes
 from tidegate.events.cooldown import Cooldown, is_proof, strike
-from tidegate.events.decision import WindowUse
+from tidegate.events.decision import NO_PEAK, WindowUse
 from tidegate.events.envelope import Envelope
 from tidegate.events.money import ListPrice, Tokens, round_half_up
 from tidegate.events.signals import (
@@ -142,10 +142,8 @@ class Folding:
             self._skip_shut(pool, ts)
         self._book(pool, data.windows, ts)
 
-    def _book(
-        self, pool: int, windows: tuple[WindowUse, ...], ts: int, *, is_correction: bool = False
-    ) -> None:
-        """Count units in their periods; a correction only mends what was counted."""
+    def _book(self, pool: int, windows: tuple[WindowUse, ...], ts: int, correction: int = 0) -> None:
+        """Count units in their periods; CORRECTION: they only mend what was counted."""
         known = self.state.windows
         for use in windows:
             duration_ns = use.duration_ns
@@ -158,15 +156,14 @@ class Folding:
             if series is None:
                 series = self._window(pool, use)
             overlap_ns = duration_ns if use.first_request else 0
+            units = use.units
             if use.rolling:
                 # Its provider counts it from when it was answered at the latest.
-                overlap_ns, start_ns = ROLLING, start_ns if is_correction else ts
-            units = plain = use.units
-            if is_correction:
-                plain = CORRECTION
-            elif use.peak != 1.0:
-                plain = _plain(use)
-            self.batch.uses += six(series, ts, start_ns, units, overlap_ns, plain)
+                overlap_ns, start_ns = ROLLING, start_ns if correction else ts
+            if use.peak is NO_PEAK:
+                self.batch.uses += six(series, ts, start_ns, units, overlap_ns, correction or units)
+            else:
+                self.batch.uses += six(series, ts, start_ns, units, overlap_ns, correction or _plain(use))
             self.pools.add(pool)
 
     def _bill(self, target: int, ts: int, tokens: Tokens, price: ListPrice) -> None:
@@ -226,7 +223,7 @@ class Folding:
         """Observe what was billed, shared out over the classes by their list prices."""
         target = self._target(data.target, partition)
         if data.windows:
-            self._book(self.state.pool(data.pool, partition), data.windows, ts, is_correction=True)
+            self._book(self.state.pool(data.pool, partition), data.windows, ts, CORRECTION)
         listed = self.state.list_price[target]
         if data.billed_nanousd is None or UNLISTED in (listed[0], listed[-1]):
             return
@@ -286,8 +283,9 @@ class Folding:
             if series is None:
                 series = self._window(pool, use)
             self.pools.add(pool)
-            plain = units if use.peak == 1.0 else _plain(use)
-            self.batch.demands += seven(series, ts, units, alternative, longer_units, duration_ns, plain)
+            if use.peak is not NO_PEAK:
+                self.batch.peaked += two(len(self.batch.demands) // DEMAND_BYTES, _plain(use))
+            self.batch.demands += six(series, ts, units, alternative, longer_units, duration_ns)
             longer_units = units
 
     def _quota_told(self, data: QuotaObserved, ts: int, partition: int) -> None:

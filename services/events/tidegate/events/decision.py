@@ -48,6 +48,10 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     """Further dialects in which the request can be put without losing what it needs."""
 
 
+NO_PEAK = 1.0
+"""The default weight of an hour itself, not its equal: a use that holds it is encoded without it."""
+
+
 class WindowUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Units used of one window, in the period that began at `period_start_ns`."""
 
@@ -60,7 +64,7 @@ class WindowUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The period began with its first request: two gateways may name different starts of one period."""
     rolling: bool = False
     """Of a rolling window: the period is the slice of time in which the use began, see `quota.slice_ns`."""
-    peak: float = 1.0
+    peak: float = NO_PEAK
     """How often the provider counts a unit at that hour: part of `units`, no part of the pace of use."""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tidegate.events.config import Peak
+from tidegate.events.decision import NO_PEAK
 
 _MINUTE_NS = 60 * 10**9
 _DAY_MINUTES = 24 * 60
@@ -18,7 +19,7 @@ def peak_at(peaks: Sequence[Peak], at_ns: int) -> float:
     for peak in peaks:
         if _holds(peak, at_ns):
             return peak.weight
-    return 1.0
+    return NO_PEAK
 
 
 def peak_until_ns(peaks: Sequence[Peak], at_ns: int) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidegate.events.config import Pool, Target, Window
-from tidegate.events.decision import WindowUse
+from tidegate.events.decision import NO_PEAK, WindowUse
 from tidegate.events.peak import NEVER_NS, peak_at, peak_until_ns
 from tidegate.events.quota import (
     counts_for_ns,
@@ -218,7 +218,7 @@ def _window(
         p_exhaust=p_exhaust if p_exhaust is not None and 0.0 <= p_exhaust <= 1.0 else None,
         use_p90=ceiling(use_p90) if use_p90 is not None and 0.0 <= use_p90 <= MAX_BELIEF else 0,
         model_weight=weight,
-        peak=1.0,
+        peak=NO_PEAK,
         weight=weight,
         weighs_until_ns=NEVER_NS,
     )
