@@ -67,7 +67,7 @@ class Batch:
             plain = demands[2].copy()
             row, units = _columns(self.peaked, 2)
             plain[row] = units
-            _observe_demands(state, *demands, plain)
+            _observe_demands(state, demands, plain)
 
     def apply_uses(self, state: State) -> None:
         """Let the windows observe what was collected: time without quota left is skipped after it."""
@@ -134,16 +134,8 @@ def _same_periods(
     return who[first], start[first], np.add.reduceat(units, first), overlap[first]
 
 
-def _observe_demands(
-    state: State,
-    who: IntArray,
-    at: IntArray,
-    units: IntArray,
-    alternative: IntArray,
-    longer: IntArray,
-    duration: IntArray,
-    plain: IntArray,
-) -> None:
+def _observe_demands(state: State, demands: IntArray, plain: IntArray) -> None:
+    who, at, units, alternative, longer, duration = demands
     state.demand.observe(who, at, plain)
     whole, rest = np.divmod(duration, NS_PER_MS)
     half_life_ms = HALF_LIFE_WINDOWS * whole + HALF_LIFE_WINDOWS * rest // NS_PER_MS
