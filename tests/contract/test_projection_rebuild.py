@@ -102,13 +102,62 @@ async def test_a_rebuild_starts_from_nothing_even_over_the_rest_of_a_killed_one(
 
 async def test_a_rebuild_reports_what_it_could_not_read(tmp_path: Path) -> None:
     log = await memory_log(History().day(30).outgoing())
-    future = b'{"id":"x","type":"FromTheFuture","v":1,"ts":1,"source":"gw","seq":1,"data":{}}'
-    await log.append([Outgoing(REQUESTS.name, 0, b"x", future), Outgoing(REQUESTS.name, 1, b"x", b"junk")])
+    await log.append([unknown_at_the_end(), Outgoing(REQUESTS.name, 1, b"x", b"junk")])
     where = next(at for at, part in log.store.partitions.items() if part.end > 5 and at.partition > 1)
     await log.delete_before(where, 3)
     rebuilt = await rebuild(log, tmp_path / "m.duckdb", LIMITS)
     assert [halt.where.partition for halt in rebuilt.halted] == [0]
     assert [(gap.topic, gap.partition, gap.oldest) for gap in rebuilt.gaps] == [(*where, 3)]
+
+
+FUTURE = b'{"id":"x","type":"FromTheFuture","v":1,"ts":1,"source":"gw","seq":1,"data":{}}'
+
+
+def unknown_at_the_end(partition: int = 0) -> Outgoing:
+    """A record of a newer version: an older build stops there."""
+    return Outgoing(REQUESTS.name, partition, b"x", FUTURE)
+
+
+async def whole_file_and_half_rebuild(path: Path) -> MemoryEventLog:
+    """A live file that holds a day; the rebuild stopped where an event of that day is unknown to it."""
+    records = History().day(20).outgoing()
+    await folded(await memory_log(records), path)
+    stop = next(place for place, record in enumerate(records) if record.topic == REQUESTS.name)
+    spoilt = [*records[:stop], unknown_at_the_end(records[stop].partition), *records[stop + 1 :]]
+    log = await memory_log(spoilt)
+    assert (await rebuild(log, path, LIMITS)).halted
+    return log
+
+
+async def test_a_rebuild_that_stopped_half_way_replaces_a_whole_file_only_by_force_and_that_is_kept(
+    tmp_path: Path,
+) -> None:
+    path, old = tmp_path / "m.duckdb", tmp_path / "m.duckdb.old"
+    await whole_file_and_half_rebuild(path)
+    before = held(path)
+    refused = adopt(path, LIMITS)
+    assert (refused.swapped, refused.kept) == (False, None)
+    assert "unknown type" in " ".join(refused.unread)
+    assert (held(path), old.exists()) == (before, False)
+    forced = adopt(path, LIMITS, force=True)
+    assert (forced.swapped, forced.kept, len(forced.unread)) == (True, str(old), 1)
+    assert held(old) == before
+    assert held(path) != before
+
+
+async def test_a_rebuild_of_a_log_with_a_gap_is_not_taken_even_where_nothing_is_live(tmp_path: Path) -> None:
+    path = tmp_path / "m.duckdb"
+    log = await memory_log(History().day(30).outgoing())
+    where = next(at for at, part in log.store.partitions.items() if part.end > 5)
+    await log.delete_before(where, 3)
+    await rebuild(log, path, LIMITS)
+    refused = adopt(path, LIMITS)
+    assert (refused.swapped, refused.compared) == (False, False)
+    assert refused.unread == (
+        f"{where.topic}/{where.partition}: the log no longer has the records from 0 to before 3",
+    )
+    forced = adopt(path, LIMITS, force=True)
+    assert (forced.swapped, forced.kept) == (True, None)
 
 
 class Running:
@@ -158,6 +207,22 @@ async def test_a_running_projector_takes_the_rebuilt_file_over_and_goes_on(tmp_p
     await running.end()
     await folded(log, tmp_path / "clean.duckdb")
     assert [tuple(row) for row in rows_in(answer)] == asked(tmp_path / "clean.duckdb", total)
+
+
+async def test_a_running_projector_refuses_a_rebuild_that_stopped_half_way_and_goes_on(
+    tmp_path: Path,
+) -> None:
+    log = await whole_file_and_half_rebuild(tmp_path / "m.duckdb")
+    before = held(tmp_path / "m.duckdb")
+    running = Running(log, tmp_path)
+    projector = await running.ready()
+    refused = await projector.swap(force=False)
+    assert (refused.swapped, len(refused.unread)) == (False, 1)
+    assert rows_in(await projector.query(Ask(sql="SELECT count(*) FROM v_requests"))) == [[20]]
+    forced = await projector.swap(force=True)
+    await running.end()
+    assert (forced.swapped, forced.kept) == (True, str(tmp_path / "m.duckdb.old"))
+    assert held(tmp_path / "m.duckdb.old") == before
 
 
 async def test_a_swap_that_is_refused_leaves_the_projector_running(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     min_position: list[tuple[str, int, int]] = []
     """(topic, partition, position): answer only from a read model that has come so far."""
     force: bool = False
-    """With `swap`: also when the contents differ."""
+    """With `swap`: also when the contents differ or the new file does not hold the whole log."""
 
     def wanted(self) -> dict[TopicPartition, int]:
         """`min_position` by partition."""

@@ -1,7 +1,7 @@
 """Folds the whole log into a new file, proves it equal to the live one, and puts it in its place."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -19,6 +19,9 @@ from tidegate.projections.recovery import wal_of
 from tidegate.projections.runner import Gap, Pace, Runner
 from tidegate.projections.store import Store
 
+_UNREAD = "rebuild_unread"
+"""Table that only a rebuilt file has, and only when it does not hold the whole log."""
+
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
     """A new file, closed. `halted` and `gaps` must be empty for it to hold everything."""
@@ -32,13 +35,16 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Swapped(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a swap: `differing` names the tables whose content was not the same; `compared` is
-    False when there was no readable live file."""
+    """What came of a swap: `differing` names the tables whose content was not the same, `unread` what the new
+    file does not hold of the log; `compared` is False when there was no readable live file."""
 
     swapped: bool
     compared: bool
     differing: tuple[str, ...]
     rows: int
+    unread: tuple[str, ...] = ()
+    kept: str | None = None
+    """Where the file that was replaced by force is now."""
 
 
 def next_path(path: Path) -> Path:
@@ -67,6 +73,7 @@ async def rebuild(log: EventLog, path: Path, limits: Limits, watch: Watch = unwa
             await runner.catch_up(watch)
         finally:
             runner.close()
+        _note_unread(store, runner.halted.values(), runner.gaps.values())
         return Rebuilt(
             path=str(target),
             events=runner.counts.events,
@@ -80,39 +87,70 @@ async def rebuild(log: EventLog, path: Path, limits: Limits, watch: Watch = unwa
 
 
 def adopt(path: Path, limits: Limits, *, force: bool = False) -> Swapped:
-    """Put the rebuilt file in the place of the live one when both hold the same, as far as both have come.
+    """Put the rebuilt file in the place of the live one when it holds the whole log and both hold the same, as
+    far as both have come.
 
-    No process may have either open. With `force` also when they differ: then the old file is kept as
-    `<name>.old`. Raises StoreUnusable when there is no rebuilt file, StoreTaken.
+    No process may have either open. With `force` also when a part was not read or they differ: then the old file
+    is kept as `<name>.old`. Raises StoreUnusable when there is no rebuilt file, StoreTaken.
     """
     target = next_path(path)
     if not target.exists():
         raise StoreUnusable(f"there is no rebuilt file {target}")
-    unequal, rows = _compare(path, target, limits)
-    found = Swapped(
-        swapped=not unequal or force, compared=unequal is not None, differing=unequal or (), rows=rows
-    )
-    if not found.swapped:
+    found = _compare(path, target, limits)
+    doubtful = bool(found.differing or found.unread)
+    if doubtful and not force:
         return found
-    if unequal:
-        old = path.with_name(path.name + ".old")
-        old.unlink(missing_ok=True)
-        os.link(path, old)
+    kept = _keep(path) if doubtful and path.exists() else None
     wal_of(path).unlink(missing_ok=True)  # closing wrote it into the file; a stale one must not meet the new
     target.replace(path)
-    return found
+    return msgspec.structs.replace(found, swapped=True, kept=kept)
 
 
-def _compare(path: Path, target: Path, limits: Limits) -> tuple[tuple[str, ...] | None, int]:
-    """Tables that differ up to where both have come (None: no live file to compare), rows of the new file."""
+def _keep(path: Path) -> str:
+    """A second name for the live file, so that it outlasts its replacement."""
+    old = path.with_name(path.name + ".old")
+    old.unlink(missing_ok=True)
+    os.link(path, old)
+    return str(old)
+
+
+def _compare(path: Path, target: Path, limits: Limits) -> Swapped:
+    """Not swapped yet: what differs up to where both have come, and what the new file lacks."""
     with closing(Store.open(target, limits)) as new:
         rows = sum(table.rows for table in content(new.connection).values())
+        unread = _unread(new)
         live = _open_live(path, limits)
-        if live is None:
-            return None, rows
-        with closing(live):
-            up_to = _common(live.positions(), new.positions())
-            return tuple(differing(content(live.connection, up_to), content(new.connection, up_to))), rows
+        differs: list[str] = []
+        if live is not None:
+            with closing(live):
+                up_to = _common(live.positions(), new.positions())
+                differs = differing(content(live.connection, up_to), content(new.connection, up_to))
+        return Swapped(
+            swapped=False, compared=live is not None, differing=tuple(differs), rows=rows, unread=unread
+        )
+
+
+def _note_unread(store: Store, halts: Iterable[Halt], gaps: Iterable[Gap]) -> None:
+    """Write into the file what it lacks: whoever adopts it is another process, and may come much later."""
+    reasons = [f"stopped in {halt.where.topic}/{halt.where.partition}: {halt.reason}" for halt in halts]
+    reasons += [
+        f"{gap.topic}/{gap.partition}: the log no longer has the records from {gap.position} to before {gap.oldest}"
+        for gap in gaps
+    ]
+    if reasons:
+        store.connection.execute(
+            f"CREATE TABLE {_UNREAD} AS SELECT unnest($1::VARCHAR[]) AS reason", [reasons]
+        )
+
+
+def _unread(store: Store) -> tuple[str, ...]:
+    known = store.connection.execute(
+        "SELECT count(*) FROM duckdb_tables() WHERE table_name = $1", [_UNREAD]
+    ).fetchone()
+    if known == (0,):
+        return ()
+    reasons = store.connection.execute(f"SELECT reason FROM {_UNREAD} ORDER BY rowid").fetchall()  # noqa: S608 - our own name
+    return tuple(reason for (reason,) in reasons)
 
 
 def _open_live(path: Path, limits: Limits) -> Store | None:

@@ -207,10 +207,17 @@ def verify(
 
 def rebuild(
     config: ConfigOption = None,
-    force: Annotated[bool, typer.Option(help="Take the new file also when contents differ.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            help="Take the new file also when contents differ or it does not hold the whole log; the old one stays"
+            " beside it."
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """From position 0 into a new file; the projector takes it over when both hold the same."""
+    """From position 0 into a new file; the projector takes it over when it holds the whole log and the same as the
+    live one. Exit code 1 when it does not, also when it was taken by force."""
     from tidegate.analytics.client import SocketSource
     from tidegate.projections.limits import Limits
     from tidegate.projections.rebuild import adopt
@@ -234,13 +241,25 @@ def rebuild(
         print_json(answer)
     else:
         say(f"built {built.rows} rows from {built.events} events")
-        say("the new file is in place" if swapped["swapped"] else f"contents differ: {swapped['differing']}")
-        for halt in built.halted:
-            say(f"stopped in {halt.where.topic}/{halt.where.partition}: {halt.reason}")
-        for gap in built.gaps:
-            say(f"records are missing: {gap}")
+        _tell_swap(swapped)
     if built.halted or built.gaps or not swapped["swapped"]:
         raise typer.Exit(FINDING)
+
+
+def _tell_swap(swapped: dict[str, Any]) -> None:
+    """What the new file lacks or has otherwise, then which of the two files is in force now."""
+    unread, differing = swapped.get("unread", ()), swapped["differing"]
+    for reason in unread:
+        say(f"not in the new file: {reason}")
+    if differing:
+        say(f"contents differ: {', '.join(differing)}")
+    if not swapped["swapped"]:
+        doubt = "does not hold the whole log" if unread else "holds something else"
+        say(f"the live file stays: the new one {doubt}; --force takes it and keeps the live one as .old")
+        return
+    say("the new file is in place" + (" by force, though it is not whole" if unread else ""))
+    if swapped.get("kept"):
+        say(f"the file before it is kept: {swapped['kept']}")
 
 
 def _plain(value: Any) -> Any:
