@@ -7,7 +7,7 @@ import time
 import pytest
 
 from support.loops import on_both_loops
-from support.rawserver import Peer, RawServer, response
+from support.rawserver import Peer, RawServer, Script, response
 from support.upstream_calls import (
     LOOSE,
     MIB,
@@ -26,6 +26,7 @@ from tidegate.gateway.outbound.exchange import BUFFER_LIMIT_BYTES, UpstreamExcha
 from tidegate.gateway.outbound.faults import (
     ConnectFailed,
     ConnectionLost,
+    ConnectionStale,
     ExchangeCancelled,
     IdleTimeout,
     PoolExhausted,
@@ -425,3 +426,52 @@ async def test_a_connection_past_its_idle_time_is_not_taken_though_the_loop_was_
         time.sleep(0.05)
         await call(upstream, server.url)
         assert only(upstream).opened == 2
+
+
+async def answers_once_then_ends_unheard(peer: Peer) -> None:
+    await peer.request()
+    await peer.answer(b"one")
+    await peer.request()
+
+
+async def answers_once_then_resets(peer: Peer) -> None:
+    await answers_once_then_ends_unheard(peer)
+    peer.reset()
+
+
+async def stalled_then_ends(peer: Peer) -> None:
+    await peer.request()
+
+
+async def answers_once_then_half(peer: Peer) -> None:
+    await peer.request()
+    await peer.answer(b"one")
+    await peer.request()
+    await peer.send(b"HTTP/1.1 2")
+
+
+@on_both_loops
+@pytest.mark.parametrize("script", [answers_once_then_ends_unheard, answers_once_then_resets])
+async def test_a_kept_connection_that_ends_without_a_byte_is_stale_and_the_next_call_dials(
+    script: Script,
+) -> None:
+    async with RawServer(script, script, play(response(b"fresh"))) as server, client() as upstream:
+        both = [call(upstream, server.url) for _ in range(2)]
+        assert await asyncio.gather(*both) == [(200, b"one")] * 2
+        assert only(upstream).idle == 2
+        with pytest.raises(ConnectionStale) as caught:
+            await call(upstream, server.url)
+        assert caught.value.request_bytes_written
+        assert only(upstream).idle == 0, "those as old are given up, too"
+        assert await call(upstream, server.url) == (200, b"fresh")
+
+
+@on_both_loops
+@pytest.mark.parametrize("script", [stalled_then_ends, answers_once_then_half])
+async def test_an_end_on_a_new_connection_or_within_an_answer_is_no_stale_one(script: Script) -> None:
+    async with RawServer(script) as server, client() as upstream:
+        if script is answers_once_then_half:
+            await call(upstream, server.url)
+        with pytest.raises(ConnectionLost) as caught:
+            await call(upstream, server.url)
+        assert not isinstance(caught.value, ConnectionStale)

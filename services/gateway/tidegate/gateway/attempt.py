@@ -26,7 +26,7 @@ from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.job import Job
 from tidegate.gateway.origins import Origins
 from tidegate.gateway.outbound.exchange import UpstreamExchange
-from tidegate.gateway.outbound.faults import PoolExhausted, TotalTimeout, UpstreamError
+from tidegate.gateway.outbound.faults import ConnectionStale, PoolExhausted, TotalTimeout, UpstreamError
 from tidegate.gateway.patience import is_explained
 from tidegate.gateway.ports import Planner
 from tidegate.gateway.serving import ServedTarget
@@ -228,8 +228,9 @@ class Attempt:
         return failure
 
     def _is_ours(self, error: UpstreamError) -> bool:
-        """True where our own limits, or the size of this request, explain the fault: it says nothing of the target."""
-        if isinstance(error, PoolExhausted):
+        """True where our own limits, our kept connections or the size of this request explain the fault: it says
+        nothing of the target."""
+        if isinstance(error, PoolExhausted | ConnectionStale):
             return True
         started = self.started
         thinking_tokens = started.reserve_output_tokens if self.job.ask.reasoning else 0

@@ -8,7 +8,7 @@ from tidegate.events.types import Cause
 from tidegate.gateway.attempt import Attempt, Cancelled, Tools
 from tidegate.gateway.errors import Code, GatewayError
 from tidegate.gateway.job import Job
-from tidegate.gateway.outbound.faults import PoolExhausted
+from tidegate.gateway.outbound.faults import ConnectionStale, PoolExhausted
 from tidegate.gateway.plain import serve_plain
 from tidegate.gateway.streams import StreamRelay
 from tidegate.gateway.taxonomy import Failure
@@ -51,12 +51,14 @@ class Chain:
             if not self._is_open(verdict):
                 continue
             last = await self._try(verdict)
+            if last is not None and last.rule == ConnectionStale.code and self._may_go_on(verdict):
+                last = await self._try(verdict)
             if last is None:
                 return
             action = self._act_on(last, verdict)
             if action.action == "park":
                 break
-            if action.action == "retry_same" and not self._has_more(order[position + 1 :]):
+            if action.action == "retry_same" and not self._may_go_on(*order[position + 1 :]):
                 last = await self._again(verdict, action.retry_at_ns, last)
                 if last is None:
                     return
@@ -93,7 +95,7 @@ class Chain:
         expected = 0 if verdict.price is None else verdict.price.cash
         return job.cost_nanousd is not None and job.cost_nanousd + expected <= cap
 
-    def _has_more(self, rest: list[CandidateVerdict]) -> bool:
+    def _may_go_on(self, *rest: CandidateVerdict) -> bool:
         return self._job.attempts < self._job.route.max_attempts and any(map(self._is_open, rest))
 
     async def _again(self, verdict: CandidateVerdict, at_ns: int | None, last: Failure) -> Failure | None:

@@ -9,6 +9,7 @@ from tidegate.gateway.outbound.countdown import Expiry
 from tidegate.gateway.outbound.exchange import UpstreamExchange
 from tidegate.gateway.outbound.faults import (
     ConnectionLost,
+    ConnectionStale,
     ExchangeCancelled,
     FirstTokenTimeout,
     HeaderTimeout,
@@ -47,6 +48,10 @@ class Home(Protocol):
         """Died while idle."""
         ...
 
+    def drop_idle(self) -> None:
+        """Close every idle connection."""
+        ...
+
     def closed(self, connection: "Connection") -> None:
         """The socket is closed."""
         ...
@@ -62,6 +67,7 @@ class Connection(asyncio.Protocol):
         "_home",
         "_idle_until",
         "_is_held",
+        "_is_kept",
         "_is_write_paused",
         "_loop",
         "_poller",
@@ -84,6 +90,7 @@ class Connection(asyncio.Protocol):
         self._idle_until = inf
         self.is_closed = False
         self._is_held = False
+        self._is_kept = False
         self._is_write_paused = False
         self.is_pooled = False
 
@@ -206,6 +213,7 @@ class Connection(asyncio.Protocol):
             self._home.free_slot()
             return
         self.release()
+        self._is_kept = True
         self._idle_until = now + idle_s
         self._home.give_back(self)
         self._arm(self._idle_until)
@@ -225,6 +233,10 @@ class Connection(asyncio.Protocol):
                 exchange.complete()
                 self.close()
                 self._home.free_slot()
+            elif self._is_kept and not self._reader.has_begun():
+                # Who gives one connection up gives up all that are as old: the next try dials.
+                self._home.drop_idle()
+                self._fail(ConnectionStale, "a kept connection ended before any answer", exc)
             else:
                 self._fail(ConnectionLost, "end of stream before the response was complete", exc)
             return

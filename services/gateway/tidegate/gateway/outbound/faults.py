@@ -100,6 +100,13 @@ class ConnectionLost(UpstreamError):
     code = "upstream_connection_lost"
 
 
+class ConnectionStale(ConnectionLost):
+    """A kept connection ended without a byte of an answer: its server gave it up as we wrote. It may have read the
+    request, so only a new attempt may send it again; of the target it says nothing."""
+
+    code = "upstream_connection_stale"
+
+
 class ProtocolFault(UpstreamError):
     """The peer broke HTTP/1.1, or a limit of ours."""
 

@@ -90,6 +90,10 @@ class ResponseReader:
         elif self._quiet_bytes > MAX_HEAD_BYTES and not self.is_complete:
             raise FramingFault("head or trailers too large")
 
+    def has_begun(self) -> bool:
+        """True once a byte of the response came."""
+        return self.is_head_complete or self._quiet_bytes > 0
+
     def ends_at_eof(self) -> bool:
         """True when the end of the stream is the proper end of this response."""
         return self._close_delimited and not self.is_complete

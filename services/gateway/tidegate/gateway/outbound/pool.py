@@ -134,6 +134,14 @@ class Pool(Generic[C]):
             self._idle.remove(connection)
             self.free_slot()
 
+    def drop_idle(self) -> None:
+        """Close every idle connection: the next calls dial."""
+        while self._idle:
+            connection = self._idle.pop()
+            connection.is_pooled = False
+            connection.close()
+            self.free_slot()
+
     def closed(self, connection: C) -> None:
         """A socket is closed."""
         self._sockets.discard(connection)
