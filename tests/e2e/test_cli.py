@@ -189,6 +189,9 @@ async def test_reconciling_makes_ledger_and_bills_equal_and_again_writes_nothing
     assert (again["balanced"], again["corrections"]) == (True, [])
     bills = [(await served.sim(name, "invoice"))["total_nanousd"] for name in served.provider_ports]
     assert again["before"]["nanousd"] == sum(bills) == again["billed_nanousd"] > 0
+    priced = (await served.run("reprice", "--json")).json()
+    assert (priced["corrections"], priced["before"]) == ([], priced["after"])
+    assert priced["after"]["unpriced"] == 0
     shown = await served.run("reconcile")
     assert shown.code == 0
     assert all(each["attempt"] in shown.out for each in again["unreported"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -27,10 +28,12 @@ from support.report_rig import (
     report_rig,
     report_settings,
     thinking,
+    unpriced,
     with_bills,
 )
 from support.report_traces import PATHS, input_of, leave, produced, seals, unmarked
 from support.rig import KEY, PATIENCE_S, PRICES, Rig, provider, running_rig
+from tidegate.analytics import reprice
 from tidegate.simulator.faults import parse
 from tidegate.simulator.server import RunningSimulator
 from tidegate.simulator.shape_catalogue import USAGE_PLACES
@@ -305,6 +308,7 @@ async def test_a_target_without_a_price_is_not_used_as_if_it_were_free_until_it_
         verdicts = [each for decision in rig.data("DecisionMade") for each in decision.candidates]
         assert [each.reason for each in verdicts] == ["price_unknown"] * len(CHATS)
         assert rig.role.worker.tally.refused == len(CHATS), "it shows in the metrics"
+        assert rig.role.worker.targets_without_price() == len(CHATS), "and so does why"
         before = rig.serving_digest()
         await rig.publish(report_settings(simulator, priced()).routing())
         async with asyncio.timeout(PATIENCE_S):
@@ -314,6 +318,28 @@ async def test_a_target_without_a_price_is_not_used_as_if_it_were_free_until_it_
             await ask(rig, upstream, upstream, QUESTION)
         await rig.wait_event("UsageSettled", len(CHATS))
         assert rig.ledger() == billed(simulator) > 0
+        assert rig.role.worker.targets_without_price() == 0
+
+
+async def test_what_was_settled_without_a_price_is_given_the_one_that_is_added_and_equals_the_bill(
+    tmp_path: Path,
+) -> None:
+    """As if the targets had had none: streamed and not, and left by the client, of which only a bill can tell."""
+    async with report_rig(tmp_path) as (rig, simulator):
+        for pair, stream in itertools.product(PAIRS, (True, False)):
+            await ask(rig, *pair, QUESTION, stream=stream)
+        await leave(rig, "openai", "openai", 1, words=QUESTION)
+        await rig.wait_event("RequestFinished", 2 * len(PAIRS) + 1)
+        ledger = unpriced(rig)
+        found = reprice.plan(ledger, rig.machine.settings.routing())
+        left = [end for end in rig.data("UsageSettled") if end.outcome == "cancelled"]
+        assert found.without_usage == tuple(end.attempt for end in left)
+        assert (found.before.unpriced, found.after.unpriced) == (2 * len(PAIRS) + 1, 1)
+        assert found.after.nanousd == sum(
+            line.cost_nanousd for line in lines(simulator) if line.attempt not in found.without_usage
+        )
+        priceless = report_settings(simulator, "").routing()
+        assert len(reprice.plan(ledger, priceless).without_price) == 2 * len(PAIRS)
 
 
 async def test_a_dated_name_in_the_answer_changes_no_price(tmp_path: Path) -> None:
@@ -531,6 +557,7 @@ REPORTS: dict[int, Report] = {
         (
             test_a_model_that_no_route_names_is_refused_before_anything_is_paid,
             test_a_target_without_a_price_is_not_used_as_if_it_were_free_until_it_has_one,
+            test_what_was_settled_without_a_price_is_given_the_one_that_is_added_and_equals_the_bill,
             test_a_dated_name_in_the_answer_changes_no_price,
         ),
     ),

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from support.dialect_rig import CHATS, billed
-from support.report_rig import PAIRS, LeapingClock, ask, lines, report_rig, with_bills
+from support.report_rig import PAIRS, LeapingClock, ask, lines, report_rig, unpriced, with_bills
 from support.report_traces import leave
 from support.rig import PATIENCE_S, PRICES, Rig
+from tidegate.analytics import reprice
 from tidegate.simulator.server import RunningSimulator
 
 MARK = 400
@@ -82,6 +83,10 @@ async def check_bill(rig: Rig, simulator: RunningSimulator) -> None:
     }
     assert rig.ledger() == billed(simulator) > 0
     assert (await with_bills(rig)).is_balanced
+    later = reprice.plan(unpriced(rig), rig.machine.settings.routing())
+    assert (later.before.nanousd, later.after.nanousd) == (0, billed(simulator)), (
+        "priced later, it is the same"
+    )
 
 
 async def test_a_tier_that_is_asked_for_is_charged_as_it_is_billed_on_both_sides_of_a_mark(

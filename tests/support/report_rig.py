@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import anthropic
+import msgspec
 import openai
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
@@ -22,6 +23,7 @@ from support.rig import KEY, PRICES, Rig, provider, running_rig
 from tidegate.analytics.ledger import Ledger
 from tidegate.analytics.reconcile import Reconciliation, plan
 from tidegate.events.config import Settings
+from tidegate.events.signals import UsageSettled
 from tidegate.runtime.billing import Bills
 from tidegate.simulator.invoice import Line
 from tidegate.simulator.loading import load
@@ -139,6 +141,16 @@ async def with_bills(rig: Rig) -> Reconciliation:
     settings = rig.machine.settings
     bills = await Bills(settings.targets, rig.machine.clock).fetch()
     return plan(ledger, bills, routing=settings.routing())
+
+
+def unpriced(rig: Rig) -> Ledger:
+    """The ledger as it were, had no target had a price."""
+    ledger = Ledger()
+    for envelope, data in rig.events("AttemptStarted", "UsageSettled"):
+        is_end = isinstance(data, UsageSettled)
+        without = msgspec.structs.replace(data, cost_nanousd=None, price=None) if is_end else data
+        ledger.fold(envelope, without)
+    return ledger
 
 
 async def ask(

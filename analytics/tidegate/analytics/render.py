@@ -9,6 +9,7 @@ from rich.text import Text
 from tidegate.analytics.reconcile import Reconciliation
 from tidegate.analytics.replay_verify import ReplayReport
 from tidegate.analytics.reports import Report, Section
+from tidegate.analytics.reprice import Repricing
 from tidegate.analytics.sql import Result
 from tidegate.events.money import dollars
 
@@ -153,6 +154,26 @@ def reconciliation_table(found: Reconciliation) -> Table:
         f"doubt, {len(found.unknown_lines)} lines of no attempt of ours, {len(found.open_lines)} of open attempts,"
         f" {len(found.left_out)} attempts for the next run, {len(found.missing)} on no bill,"
         f" {len(found.uncovered)} of providers without one"
+    )
+    return table
+
+
+def repricing_json(found: Repricing) -> dict[str, Any]:
+    """Everything found and written."""
+    built: dict[str, Any] = msgspec.to_builtins(found)
+    return built
+
+
+def repricing_table(found: Repricing) -> Table:
+    """The ledger before and after."""
+    table = Table(title="Attempts that had no price", title_justify="left")
+    for heading in ("", "attempts", "$", "unpriced"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, sums in (("ledger before", found.before), ("ledger after", found.after)):
+        table.add_row(name, str(sums.attempts), dollars(sums.nanousd), str(sums.unpriced))
+    table.caption = (
+        f"{len(found.corrections)} priced, {len(found.without_price)} of targets without a price for that time, "
+        f"{len(found.without_usage)} of which only a bill can tell what they used"
     )
     return table
 

@@ -23,6 +23,7 @@ ASKING = {
     "rebuild": (),
     "reconcile": ("--wait-s", "0"),
     "replay verify": (),
+    "reprice": ("--wait-s", "0"),
     "report": ("spend",),
     "sql": ("SELECT 1",),
     "status": (),

@@ -163,6 +163,10 @@ class Serving:
             for target in routing.targets
         }
 
+    def without_price(self, now_ns: int) -> int:
+        """How many targets that may be used have no price of their own now."""
+        return sum(target.config.enabled and target.price(now_ns) is None for target in self.targets.values())
+
 
 def _secret(reference: str | None, secrets: Mapping[str, str]) -> str | None:
     return None if reference is None else secrets.get(reference)

@@ -26,6 +26,7 @@ class Tally:
         "overhead",
         "refused",
         "unauthenticated",
+        "unpriced",
         "unrecorded",
     )
 
@@ -34,6 +35,8 @@ class Tally:
         self.refused = 0
         self.unauthenticated = 0
         self.unrecorded = 0
+        self.unpriced = 0
+        """Requests of which nobody knows what they cost: they are in no sum."""
         self.attempts = 0
         self.cost_nanousd = 0
         self.outcomes: dict[RequestOutcome, int] = {
@@ -52,6 +55,7 @@ class Tally:
         self.outcomes[outcome] += 1
         self.attempts += job.attempts
         self.cost_nanousd += job.cost_nanousd or 0
+        self.unpriced += job.cost_nanousd is None
         duration_ns = job.clock.mono_ns() - job.started_ns
         self.duration.observe(duration_ns)
         self.overhead.observe(max(0, duration_ns - job.waited_ns))

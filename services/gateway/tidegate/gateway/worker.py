@@ -69,6 +69,10 @@ class Worker:
             raise GatewayError("overloaded", "The gateway has no config yet.", retry_after_s=1)
         return self._serving
 
+    def targets_without_price(self) -> int:
+        """How many targets of the config in force have no price now."""
+        return 0 if self._serving is None else self._serving.without_price(self.clock.wall_ns())
+
     def not_ready(self) -> str | None:
         """Why no traffic should be sent here, None when it may be."""
         if self.draining:

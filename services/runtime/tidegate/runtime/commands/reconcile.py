@@ -1,4 +1,4 @@
-"""`reconcile`: the ledger made equal to the providers' bills."""
+"""`reconcile`: the ledger made equal to the providers' bills; `reprice`: what had no price is given one."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +21,7 @@ from tidegate.runtime.commands.shared import (
 
 if TYPE_CHECKING:
     from tidegate.analytics.reconcile import Reconciliation
+    from tidegate.analytics.reprice import Repricing
     from tidegate.runtime.commands.bars import Phases
 
 SETTLING_S = 10.0
@@ -32,6 +33,9 @@ def register(app: typer.Typer) -> None:
     app.command(help="Compare the ledger with the simulated providers' bills and record corrections.")(
         reconcile
     )
+    app.command(
+        help="Give attempts that were settled without a price the one their target has been given since."
+    )(reprice)
 
 
 WaitOption = Annotated[
@@ -79,4 +83,36 @@ def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: Wai
                 say("")
                 lay_out(part)
     if not found.is_balanced:
+        raise typer.Exit(FINDING)
+
+
+def reprice(config: ConfigOption = None, json: JsonOption = False, wait_s: WaitOption = 60.0) -> None:
+    """Exit code 1 when attempts stay without a cost, 2 when the log does not get the journals' events in time.
+
+    What was charged at a price stays charged so. `tidegate serve` (or the log role) must run, as for `reconcile`.
+    """
+    from tidegate.analytics import render
+    from tidegate.analytics.reprice import reprice as fill
+    from tidegate.events.errors import TidegateError
+    from tidegate.runtime.billing import JournalRecorder
+    from tidegate.runtime.readmodels import whole_log
+    from tidegate.runtime.relayed import until_relayed
+
+    machine, _ = machine_of(config)
+
+    async def work(phases: "Phases") -> "Repricing":
+        await until_relayed(machine.data_dir, wait_s, tell)
+        async with whole_log(machine) as log:
+            return await fill(log, JournalRecorder(machine), machine.settings.routing(), phases)
+
+    try:
+        with bars(quiet=json) as phases:
+            found = asyncio.run(work(phases))
+    except TidegateError as error:
+        fail(str(error))
+    if json:
+        print_json(render.repricing_json(found))
+    else:
+        show(render.repricing_table(found))
+    if found.after.unpriced:
         raise typer.Exit(FINDING)

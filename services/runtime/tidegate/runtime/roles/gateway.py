@@ -225,6 +225,8 @@ def numbers_of(worker: Worker, follower: Follower) -> dict[str, float]:
         "requests_refused_total": tally.refused,
         "requests_unauthenticated_total": tally.unauthenticated,
         "events_unrecorded_total": tally.unrecorded,
+        "requests_unpriced_total": tally.unpriced,
+        "targets_without_price": worker.targets_without_price(),
         "attempts_total": tally.attempts,
         "cost_usd_total": tally.cost_nanousd / 1e9,
         **tally.overhead.numbers("request_overhead_seconds"),
