@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidegate.analytics.bills import Bill, BillLine, Correction
+from tidegate.analytics.bills import AbsurdLine, Bill, BillLine, Correction
 from tidegate.analytics.history import Phases, silently
 from tidegate.analytics.ledger import Entry, Ledger, Totals, read_on, totals
 from tidegate.analytics.ports import BillSource, Recorder
@@ -48,12 +48,14 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     uncovered: tuple[AttemptId, ...]
     """On targets whose provider showed no bill, and nobody has confirmed what they were: in no total."""
     left_out: tuple[AttemptId, ...]
-    """Settled here, and the provider was still serving them when the bill was drawn, or they came since: in no
-    total, the next run takes them."""
+    """Settled here, and the provider was still serving them when the bill was drawn, or they came since, or their
+    line cannot be true: in no total, the next run takes them."""
     before: Totals
     after: Totals
     billed_nanousd: int
     """Sum of all lines, but those of calls that were still being served."""
+    absurd_lines: tuple[AbsurdLine, ...] = ()
+    """Billed at what cannot be true: recorded nowhere, in no total."""
 
     @property
     def is_balanced(self) -> bool:
@@ -65,6 +67,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
             and not self.open_lines
             and not self.missing
             and not self.uncovered
+            and not self.absurd_lines
         )
 
 
@@ -147,6 +150,7 @@ def plan(
         ),
         uncovered=tuple(each.attempt for each in others if not (each.is_confirmed or each.basis == "none")),
         left_out=tuple(each.attempt for each in left_out),
+        absurd_lines=tuple(chain.from_iterable(bill.absurd for bill in bills)),
         before=totals(covered),
         after=totals(after.entries.values()),
         billed_nanousd=sum(line.cost_nanousd for line in found.counted()),
@@ -176,10 +180,11 @@ def _is_left_out(
 ) -> bool:
     """Whether the bill was drawn too early to say anything of it."""
     bill = bill_of.get(entry.target)
-    if bill is not None and entry.attempt in bill.open:
+    if bill is None:
+        return False
+    if bill.is_silent_of(entry.attempt):
         return True
-    complete = bill is not None and bill.complete_until_ns is not None
-    return complete and entry.attempt not in found.settled and entry.attempt not in before
+    return bill.is_complete and entry.attempt not in found.settled and entry.attempt not in before
 
 
 class _Lines(NamedTuple):
@@ -205,9 +210,9 @@ class _Claim(NamedTuple):
 
 def _sorted_lines(ledger: Ledger, bills: Sequence[Bill]) -> _Lines:
     found = _Lines({}, [], [])
-    for its_open, line in ((bill.open, line) for bill in bills for line in bill.lines):
+    for bill, line in ((its, line) for its in bills for line in its.lines):
         attempt = AttemptId(line.attempt or "")
-        if attempt in its_open:
+        if bill.is_silent_of(attempt):
             continue
         if attempt in ledger.entries:
             found.settled.setdefault(attempt, []).append(line)
@@ -228,7 +233,7 @@ def _claim(
         said = f"bill of {billed[0].provider}, {len(billed)} line(s)"
         return _Claim(_summed(billed), cost_nanousd, said, len(billed))
     bill = bill_of.get(entry.target)
-    if entry.is_confirmed or bill is None or bill.complete_until_ns is None:
+    if entry.is_confirmed or bill is None or bill.complete_until_ns is None or not bill.is_complete:
         return None
     # An orphan is settled long after its call: a bill that began between the two has no line of it.
     begun_ns = 0 if entry.started_ns is None else entry.started_ns

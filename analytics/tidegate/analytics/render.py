@@ -153,7 +153,7 @@ def reconciliation_table(found: Reconciliation) -> Table:
         f"{len(found.corrections)} corrections, {open_doubts} of {len(found.unreported)} unreported attempts in "
         f"doubt, {len(found.unknown_lines)} lines of no attempt of ours, {len(found.open_lines)} of open attempts,"
         f" {len(found.left_out)} attempts for the next run, {len(found.missing)} on no bill,"
-        f" {len(found.uncovered)} of providers without one"
+        f" {len(found.uncovered)} of providers without one, {len(found.absurd_lines)} lines that cannot be true"
     )
     return table
 
@@ -199,6 +199,9 @@ def unbalanced_table(found: Reconciliation) -> Table:
         for line in billed:
             values = (what, line.provider, line.attempt or _UNKNOWN, dollars(line.cost_nanousd))
             table.add_row(*map(plain, values))
+    for absurd in found.absurd_lines:
+        what = f"line {absurd.line} of the bill cannot be true: {absurd.reason}"
+        table.add_row(*map(plain, (what, absurd.provider, absurd.attempt or _UNKNOWN, _UNKNOWN)))
     attempts = (("on no bill", found.missing), ("of a provider without a bill", found.uncovered))
     for what, ids in attempts:
         for attempt in ids:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.history import History, append
 from support.read_model import memory_log
-from tidegate.analytics.bills import Bill, BillLine, Correction
+from tidegate.analytics.bills import AbsurdLine, Bill, BillLine, Correction
 from tidegate.analytics.ledger import Entry, Ledger, read_ledger
 from tidegate.analytics.reconcile import plan, reconcile
 from tidegate.events.clock import ManualClock
@@ -82,6 +82,30 @@ def test_an_estimate_becomes_what_was_billed_with_its_usage_and_context() -> Non
     assert "prov" in correction.data.evidence
     assert (found.before.nanousd, found.after.nanousd, found.billed_nanousd) == (10, 7, 7)
     assert found.is_balanced
+
+
+def absurd(name: str | None) -> AbsurdLine:
+    return AbsurdLine(
+        provider="prov", line=2, attempt=None if name is None else AttemptId(name), reason="too much"
+    )
+
+
+def test_a_line_that_cannot_be_true_corrects_nothing_and_the_rest_of_the_bill_is_taken() -> None:
+    drawn = msgspec.structs.replace(bill(line("a", 7), line("b", 3)), absurd=(absurd("b"),))
+    found = plan(ledger_of(entry("a", 10), entry("b", 5)), [drawn])
+    assert [correction.data.attempt for correction in found.corrections] == ["a"]
+    assert (found.left_out, found.missing) == (("b",), ())
+    assert (found.after.nanousd, found.billed_nanousd) == (7, 7)
+    assert found.absurd_lines == drawn.absurd
+    assert not found.is_balanced
+
+
+def test_a_line_that_cannot_be_true_and_names_no_attempt_leaves_open_what_is_on_no_line() -> None:
+    drawn = msgspec.structs.replace(bill(line("a", 10)), absurd=(absurd(None),))
+    found = plan(ledger_of(entry("a", 10), entry("b", 5)), [drawn])
+    assert found.corrections == ()
+    assert found.missing == ("b",)
+    assert not found.is_balanced
 
 
 def test_an_estimate_that_was_right_is_confirmed_by_a_correction_of_zero() -> None:

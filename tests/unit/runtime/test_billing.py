@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from support.rig import UPSTREAM_KEY, provider
-from tidegate.analytics.bills import Correction
+from tidegate.analytics.bills import AbsurdLine, BillLine, Correction
 from tidegate.analytics.ledger import read_ledger
 from tidegate.events.clock import ManualClock, SystemClock
 from tidegate.events.config import Target
@@ -34,11 +35,11 @@ from tidegate.simulator.server import RunningSimulator, start
 from support.journals import settled, started  # isort: skip
 
 
-async def call(simulator: RunningSimulator, attempt: str, **headers: str) -> None:
+async def call(simulator: RunningSimulator, attempt: str, text: str = "w" * 400, **headers: str) -> None:
     async with httpx.AsyncClient(trust_env=False) as client:
         await client.post(
             f"{simulator.base_url('one')}/v1/chat/completions",
-            json={"model": "m", "messages": [{"role": "user", "content": "w" * 400}]},
+            json={"model": "m", "messages": [{"role": "user", "content": text}]},
             headers={"authorization": f"Bearer {UPSTREAM_KEY}", "x-tidegate-attempt-id": attempt, **headers},
         )
 
@@ -73,6 +74,68 @@ async def test_a_bill_has_every_billed_line_and_is_complete_until_it_was_drawn()
         assert await bills.cost_nanousd(TargetId("one"), "a1") == one.lines[0].cost_nanousd > 0
         assert await bills.cost_nanousd(TargetId("one"), "a2") == 0
         assert await bills.cost_nanousd(TargetId("one"), "never sent") == 0
+    finally:
+        await simulator.stop()
+
+
+GOOD = {"input_uncached": 10, "output": 2}
+HUGE = 10**25
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"cost_nanousd": HUGE}, "cost_nanousd"),
+        ({"cost_nanousd": billing.MAX_LINE_NANOUSD + 1}, "cost_nanousd"),
+        ({"cost_nanousd": -5}, "cost_nanousd"),
+        ({"cost_nanousd": None}, "cost_nanousd"),
+        ({"tokens": {"input_uncached": HUGE}}, "tokens.input_uncached"),
+        ({"tokens": {"output": -10}}, "tokens.output"),
+        ({"tokens": {"web_searches": billing.MAX_LINE_COUNT + 1}}, "tokens.web_searches"),
+        ({"tokens": {"output": 1e300}}, "tokens.output"),
+        ({"tokens": "many"}, "tokens"),
+    ],
+)
+def test_a_line_beyond_all_reason_is_told_with_its_place_and_attempt_and_not_taken(
+    wrong: dict[str, object], named: str
+) -> None:
+    line = {"attempt": "a1", "billed": True, "tokens": GOOD, "cost_nanousd": 7, **wrong}
+    found = billing.read_line("prov", 3, msgspec.Raw(json.dumps(line).encode()))
+    assert isinstance(found, AbsurdLine)
+    assert (found.provider, found.line, found.attempt) == ("prov", 3, "a1")
+    assert f"`$.{named}`" in found.reason
+
+
+@pytest.mark.parametrize("line", [7, {"attempt": 7, "tokens": {}}, {"cost_nanousd": 1}])
+def test_a_line_that_names_no_attempt_is_told_without_one(line: object) -> None:
+    found = billing.read_line("prov", 1, msgspec.Raw(json.dumps(line).encode()))
+    assert isinstance(found, AbsurdLine)
+    assert found.attempt is None
+
+
+def test_a_line_at_the_bounds_is_taken() -> None:
+    most = {
+        "attempt": None,
+        "billed": True,
+        "tokens": {"input_uncached": billing.MAX_LINE_COUNT, "output": 0},
+        "cost_nanousd": billing.MAX_LINE_NANOUSD,
+    }
+    found = billing.read_line("prov", 1, msgspec.Raw(json.dumps(most).encode()))
+    assert isinstance(found, BillLine)
+    assert (found.cost_nanousd, found.tokens.output) == (billing.MAX_LINE_NANOUSD, 0)
+
+
+async def test_one_absurd_line_leaves_the_others_of_its_bill(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulator = await start(load({"providers": [provider("one")]}))
+    monkeypatch.setattr(billing, "MAX_LINE_COUNT", 150)  # the second call reads 100 tokens, the first 200
+    try:
+        await call(simulator, "a1", "w" * 800)
+        await call(simulator, "a2")
+        (bill,) = await Bills(targets(simulator), SystemClock()).fetch()
+        assert [line.attempt for line in bill.lines] == ["a2"]
+        assert [(line.line, line.attempt) for line in bill.absurd] == [(1, "a1")]
+        assert bill.is_silent_of(AttemptId("a1"))
+        assert bill.is_complete
     finally:
         await simulator.stop()
 

@@ -4,19 +4,19 @@ import asyncio
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 
-from tidegate.analytics.bills import Bill, BillLine, Correction
+from tidegate.analytics.bills import AbsurdLine, Bill, BillLine, Correction
 from tidegate.events.clock import Clock
 from tidegate.events.config import Target
 from tidegate.events.errors import Unavailable
 from tidegate.events.journal.journal import read_position
 from tidegate.events.journal.receipt import Context
-from tidegate.events.money import Tokens
+from tidegate.events.money import COUNTS, Tokens
 from tidegate.events.partition import partition_of
 from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId, TargetId
@@ -32,16 +32,28 @@ _TIMEOUT_S = 30.0
 NS_PER_S = 1_000_000_000
 
 
+MAX_LINE_NANOUSD = 10**15
+"""A million dollars: no call costs more, and sums of such lines stay exact wherever they are kept."""
+MAX_LINE_COUNT = 2**31 - 1
+"""No model reads or writes that many tokens in one call."""
+
+
 class _Line(msgspec.Struct):
     attempt: str | None
     billed: bool
     tokens: Tokens
-    cost_nanousd: int
+    cost_nanousd: Annotated[int, msgspec.Meta(ge=0, le=MAX_LINE_NANOUSD)]
+
+
+class _Named(msgspec.Struct):
+    """What is asked of a line that does not hold: whose it is."""
+
+    attempt: str
 
 
 class _Invoice(msgspec.Struct):
     provider: str
-    lines: list[_Line]
+    lines: list[msgspec.Raw]
     total_nanousd: int
     since_s: float
 
@@ -120,22 +132,40 @@ class Bills:
         state = await _get(client, "state", _State)
         invoice = await _get(client, "invoice", _Invoice)
         self.totals[invoice.provider] = invoice.total_nanousd
+        read = [read_line(invoice.provider, place, raw) for place, raw in enumerate(invoice.lines, 1)]
         return Bill(
             provider=invoice.provider,
             targets=frozenset(target for target, its in self._origin_of.items() if its == origin),
-            lines=tuple(
-                BillLine(
-                    attempt=line.attempt,
-                    provider=invoice.provider,
-                    tokens=line.tokens,
-                    cost_nanousd=line.cost_nanousd,
-                )
-                for line in invoice.lines
-            ),
+            lines=tuple(line for line in read if isinstance(line, BillLine)),
+            absurd=tuple(line for line in read if isinstance(line, AbsurdLine)),
             complete_from_ns=round(invoice.since_s * NS_PER_S),
             complete_until_ns=complete_until_ns,
             open=frozenset(state.open),
         )
+
+
+def read_line(provider: str, place: int, raw: msgspec.Raw) -> BillLine | AbsurdLine:
+    """A line in bounds, or what is wrong with it: what a bill says goes into the log for ever."""
+    try:
+        line = msgspec.json.decode(raw, type=_Line)
+        for name in COUNTS:
+            count = getattr(line.tokens, name)
+            if count is not None and not 0 <= count <= MAX_LINE_COUNT:
+                raise msgspec.ValidationError(
+                    f"Expected a count of 0 to {MAX_LINE_COUNT} - at `$.tokens.{name}`"
+                )
+    except msgspec.DecodeError as error:
+        return AbsurdLine(provider=provider, line=place, attempt=_attempt_of(raw), reason=str(error))
+    return BillLine(
+        attempt=line.attempt, provider=provider, tokens=line.tokens, cost_nanousd=line.cost_nanousd
+    )
+
+
+def _attempt_of(raw: msgspec.Raw) -> AttemptId | None:
+    try:
+        return AttemptId(msgspec.json.decode(raw, type=_Named).attempt)
+    except msgspec.DecodeError:
+        return None
 
 
 async def _until_closed(client: httpx.AsyncClient) -> None:
