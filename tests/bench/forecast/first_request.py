@@ -67,6 +67,7 @@ def _marks(fit: Traffic, held: Traffic, known: Task, task: Task) -> dict[str, Fl
     used = facts.used[0, task.place, task.series]
     marks = {
         "hurdle": answers(held, ONE_WINDOW, pooled(taught(fit)), fixed_clock=False).chance(task),
+        "hurdle, untaught": answers(held, ONE_WINDOW, fixed_clock=False).chance(task),
         "uvi yes/no": (used / (used + task.left) > np.array(PLACES)[task.place] / BINS_PER_WINDOW).astype(
             np.float64
         ),

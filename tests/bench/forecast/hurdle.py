@@ -12,6 +12,7 @@ from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS
 from tidegate.estimator.pace import Pace, weighed
 from tidegate.estimator.paths import roll
+from tidegate.estimator.pooling import shrunk
 from tidegate.estimator.series_fields import BINS_PER_WINDOW, RECORD
 
 NS = 1_000_000_000
@@ -83,7 +84,7 @@ def answers(
 ) -> Answers:
     """Feed all bins in time order; a forecast sees only what ended before it is asked.
 
-    `column` is what each series begins with (`pooling.pooled`), the declared prior without. Windows that open with a
+    `column` is what others taught of each series (`pooling.pooled`), as the estimator reads it in; without, nobody did. Windows that open with a
     first request have no `fixed_clock`, and their pace does not count.
     """
     n = traffic.units.shape[0]
@@ -91,8 +92,7 @@ def answers(
     bin_ns = window_ns // BINS_PER_WINDOW
     series, everyone = Consumption(n), np.arange(n)
     series.open_series(everyone, np.full(n, window_ns))
-    if column is not None:
-        series.begin(everyone, column)
+    taught = None if column is None else np.repeat(column[:, None], n, axis=1)
     draws = np.zeros((len(windows), len(PLACES), DRAWS, n))
     record = np.zeros((len(windows), len(PLACES), len(calibration.FIELDS), n))
     for window in range(windows.stop):
@@ -103,12 +103,16 @@ def answers(
             series.observe(busy, np.full(busy.size, begin_ns + bin_ns // 2), units[busy].astype(np.int64))
             if window in windows and bin_ + 1 in PLACES:
                 at = window - windows.start, PLACES.index(bin_ + 1)
-                draws[at], record[at] = _ask(series, begin_ns + bin_ns, (window + 1) * window_ns)
+                draws[at], record[at] = _ask(series, begin_ns + bin_ns, (window + 1) * window_ns, taught)
     return Answers(windows, draws, record, asked(traffic) if fixed_clock else None)
 
 
-def _ask(series: Consumption, now_ns: int, reset_ns: int) -> tuple[FloatArray, FloatArray]:
+def _ask(
+    series: Consumption, now_ns: int, reset_ns: int, taught: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
     block = series.closed_at(np.arange(series.size), now_ns)
+    if taught is not None:
+        block = shrunk(block, taught)
     horizon_ms = np.full(series.size, (reset_ns - now_ns) / 1e6)
     return np.sort(roll(block, now_ns / 1e6, horizon_ms).total(), axis=0), block[RECORD]
 

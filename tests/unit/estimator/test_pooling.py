@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from tidegate.estimator import activity, bank
+from tidegate.estimator.columns import FloatArray
 from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.exhaustion import forecast
-from tidegate.estimator.pooling import pooled
-from tidegate.estimator.series_fields import BIN_MS, CHAIN, LEVEL
+from tidegate.estimator.pooling import pooled, shrunk
+from tidegate.estimator.series_fields import CHAIN, LEVEL
 
 NS = 1_000_000_000
 WINDOW_NS = 5 * 3600 * NS
@@ -29,11 +30,13 @@ def test_a_new_series_is_expected_to_live_as_briefly_as_the_others_did() -> None
     column = pooled(_short_lived().closed_at(np.arange(60), 30 * BIN_NS))
     fresh = Consumption(2)
     fresh.open_series(np.arange(2), np.full(2, WINDOW_NS))
-    fresh.begin(np.array([0]), column)
+    columns = np.stack((column, np.full(column.size, np.nan)), axis=1)
     fresh.observe(np.arange(2), np.zeros(2, dtype=np.int64), np.full(2, 1000))
-    ask = forecast(fresh, np.arange(2), 2 * BIN_NS, np.full(2, WINDOW_NS), np.full(2, 8_000.0))
+    asked = np.arange(2), 2 * BIN_NS, np.full(2, WINDOW_NS), np.full(2, 8_000.0)
+    ask = forecast(fresh, *asked, taught=columns)
     assert ask.demand_mean[0] < 0.5 * ask.demand_mean[1]
-    assert fresh.data[BIN_MS, 0] == fresh.data[BIN_MS, 1]
+    alone = forecast(fresh, *asked)
+    assert ask.demand_mean[1] == alone.demand_mean[1], "whom nobody taught goes by the declared prior"
 
 
 def test_the_pool_sets_the_level_and_the_doubt_about_it() -> None:
@@ -46,11 +49,24 @@ def test_the_pool_sets_the_level_and_the_doubt_about_it() -> None:
     assert chain[last] / (chain[last] + chain[activity.STAY_IDLE + 3]) < 0.03
 
 
-def test_what_has_already_seen_something_keeps_its_own_mind() -> None:
-    series = _short_lived(3)
-    before = series.data.copy()
-    series.begin(np.arange(3), pooled(series.closed_at(np.arange(3), 30 * BIN_NS)))
-    assert np.array_equal(series.data, before)
+def test_what_a_series_saw_itself_outweighs_what_others_taught_and_at_last_stands_alone() -> None:
+    column = pooled(_short_lived().closed_at(np.arange(60), 30 * BIN_NS))
+    busy = Consumption(1)
+    busy.open_series(np.array([0]), np.array([WINDOW_NS]))
+    apart: list[float] = []
+    for bin_ in range(160):
+        busy.observe(np.array([0]), np.array([bin_ * BIN_NS]), np.array([700]))
+        block = busy.closed_at(np.array([0]), (bin_ + 1) * BIN_NS)
+        read = shrunk(block, column[:, None])
+        chain, own = read[CHAIN][:, 0], block[CHAIN][:, 0]
+        apart.append(abs(_stop(chain) - _stop(own)))
+        assert np.all(chain >= 0)
+        assert np.array_equal(read[LEVEL], block[LEVEL]), "its level is its own from the first closed bin on"
+    assert apart[0] > 2 * apart[60] > apart[-1] == 0.0
+
+
+def _stop(chain: FloatArray) -> float:
+    return float(chain[activity.STOP] / (chain[activity.STOP] + chain[activity.GO_ON]))
 
 
 def test_a_pool_that_saw_nothing_teaches_nothing() -> None:

@@ -47,13 +47,6 @@ class Consumption(Columns):
         width = np.maximum(np.floor(milliseconds(window_ns) / BINS_PER_WINDOW), 1.0)
         self.data[BIN_MS, idx] = np.where(self.data[BIN_MS, idx] > 0, self.data[BIN_MS, idx], width)
 
-    def begin(self, idx: IntArray, column: FloatArray) -> None:
-        """Let series that have seen nothing begin with what others taught (`pooling.pooled`); widths stay."""
-        fresh = idx[(self.data[BIN, idx] < 0)]
-        width = self.data[BIN_MS, fresh]
-        self.data[:, fresh] = column[:, None]
-        self.data[BIN_MS, fresh] = width
-
     def load(self, i: int, numbers: list[float]) -> None:
         """Restore what `row` gave, also of the time before the bank. Raises ValueError when it fits neither."""
         super().load(i, upcast(numbers) if len(numbers) == ONE_FILTER_FIELDS else numbers)

@@ -16,7 +16,8 @@ from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS
 from tidegate.estimator.pace import Pace, weighed
 from tidegate.estimator.paths import Paths, most_short, passage_s, pressing, roll
-from tidegate.estimator.peak_hours import Peaks, weighed_paths
+from tidegate.estimator.peak_hours import Peaks, of_windows, weighed_paths
+from tidegate.estimator.pooling import shrunk
 from tidegate.estimator.rolling import Ageing
 from tidegate.estimator.series_fields import BIN_MS, CHAIN, LEVEL_BIN, OPEN_UNITS, RECORD
 
@@ -25,6 +26,24 @@ _CHUNK = 256
 _ACTIVE = CHAIN.start + activity.ACTIVE
 _ANOTHER = 11
 """Draws of outside use are taken this many places on, so that they do not move with our own."""
+
+
+class Known(NamedTuple):
+    """What is known of windows beside their series; None: of none of them. See `forecast`."""
+
+    pace: Pace
+    ageing: Ageing | None
+    peaks: Peaks | None
+    taught: FloatArray | None
+
+    def of(self, windows: IntArray) -> "Known":
+        """That of some of the windows."""
+        return Known(
+            self.pace.of(windows),
+            None if self.ageing is None else self.ageing.of(windows),
+            of_windows(self.peaks, windows),
+            None if self.taught is None else self.taught[:, windows],
+        )
 
 
 class Forecast(NamedTuple):
@@ -66,18 +85,21 @@ def forecast(
     pace: Pace | None = None,
     ageing: Ageing | None = None,
     peaks: Peaks | None = None,
+    taught: FloatArray | None = None,
 ) -> Forecast:
     """Forecast the windows `idx` at `now_ns`; a series never seen is unknown (NaN).
 
     `remaining` is the quota left in units, shape (n,), or (DRAWS, n) where it is not known exactly. `outside` names
     the series of what others use of the same quota, in the same unit and bin width: it is added. `pace` is weighed
     into the chance to run dry, see `pace`. `ageing`: some of the windows roll and give units back. `peaks`: some count
-    more at some hours.
+    more at some hours. `taught` (fields, n) is what other series taught of new ones, see `pooling.shrunk`.
     """
     parts: list[Forecast] = []
     for begin in range(0, max(idx.size, 1), _CHUNK):
         cut = slice(begin, begin + _CHUNK)
         block = series.closed_at(idx[cut], now_ns)
+        if taught is not None:
+            block = shrunk(block, taught[:, cut])
         horizon_ms = np.maximum((resets_at_ns[cut] - now_ns) / 1e6, 0.0)
         paths = roll(block, now_ns / 1e6, horizon_ms)
         if peaks is not None:

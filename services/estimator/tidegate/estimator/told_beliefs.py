@@ -12,10 +12,7 @@ import numpy as np
 from tidegate.estimator.capacity import CapacityBelief
 from tidegate.estimator.columns import BoolArray, FloatArray, IntArray
 from tidegate.estimator.draws import DRAWS, QUOTA_NORMALS
-from tidegate.estimator.exhaustion import Forecast, forecast
-from tidegate.estimator.pace import Pace
-from tidegate.estimator.peak_hours import Peaks, of_windows
-from tidegate.estimator.rolling import Ageing
+from tidegate.estimator.exhaustion import Forecast, Known, forecast
 from tidegate.estimator.state import State
 from tidegate.estimator.told import GUESS, LAST_SHARE, WHOLE
 from tidegate.estimator.windows import OUTSIDE, START_NS, USED, WindowState
@@ -99,19 +96,12 @@ def _counts(state: State, series: int, window: Window) -> bool:
 
 
 def forecast_told(
-    state: State,
-    idx: IntArray,
-    ledger: WindowState,
-    told: ToldQuota,
-    now_ns: int,
-    pace: Pace,
-    ageing: Ageing | None,
-    peaks: Peaks | None,
+    state: State, idx: IntArray, ledger: WindowState, told: ToldQuota, now_ns: int, known: Known
 ) -> Forecast:
     """The forecast of our use, and of that of others where it is told, against a quota that is not known exactly."""
     yes, no = np.flatnonzero(told.is_told), np.flatnonzero(~told.is_told)
     others = state.told.outside.rate, told.places
-    resets = ledger.resets_at_ns
+    resets, own = ledger.resets_at_ns, known.of(yes)
     theirs = forecast(
         state.use,
         idx[yes],
@@ -119,15 +109,14 @@ def forecast_told(
         resets[yes],
         told.remaining[:, yes],
         others,
-        pace=pace.of(yes),
-        peaks=of_windows(peaks, yes),
+        pace=own.pace,
+        peaks=own.peaks,
+        taught=own.taught,
     )
     if no.size == 0:
         return theirs
-    left = ledger.remaining[no].astype(np.float64)
-    back = None if ageing is None else ageing.of(no)
-    hours = of_windows(peaks, no)
-    ours = forecast(state.use, idx[no], now_ns, resets[no], left, pace=pace.of(no), ageing=back, peaks=hours)
+    left, own = ledger.remaining[no].astype(np.float64), known.of(no)
+    ours = forecast(state.use, idx[no], now_ns, resets[no], left, **own._asdict())
     order = np.argsort(np.concatenate((yes, no)))
     pairs = zip(theirs, ours, strict=True)
     return Forecast(*(np.concatenate(pair, axis=-1)[..., order] for pair in pairs))

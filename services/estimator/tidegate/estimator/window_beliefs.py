@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 
 from tidegate.estimator import activity, uvi
+from tidegate.estimator.alike import taught
 from tidegate.estimator.amortised import amortised_nanousd
 from tidegate.estimator.columns import FloatArray, IntArray
-from tidegate.estimator.exhaustion import Forecast, forecast, will_exhaust
+from tidegate.estimator.exhaustion import Forecast, Known, forecast, will_exhaust
 from tidegate.estimator.joint import joint
 from tidegate.estimator.pace import Pace
 from tidegate.estimator.peak_hours import Peaks, peaks_of, weighed_elapsed
@@ -84,16 +85,19 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
     rolling = rolling_quota(state, idx, windows, ledger, limits, now_ns)
     ledger = ledger if rolling is None else rolling.ledger
     told = told_quota(state, idx, windows, ledger, limits, now_ns)
-    ageing = None if rolling is None else rolling.ageing
-    if told is None:
-        free = ledger.remaining.astype(np.float64)
-        pace = _pace(places, ledger)
-        ahead = forecast(
-            state.use, idx, now_ns, ledger.resets_at_ns, free, pace=pace, ageing=ageing, peaks=peaks
-        )
-    else:
+    if told is not None:
         ledger, limits = told.ledger, told.limits
-        ahead = forecast_told(state, idx, ledger, told, now_ns, _pace(places, ledger), ageing, peaks)
+    known = Known(
+        _pace(places, ledger),
+        None if rolling is None else rolling.ageing,
+        peaks,
+        taught(state, idx, windows, routing),
+    )
+    free = ledger.remaining.astype(np.float64)
+    if told is None:
+        ahead = forecast(state.use, idx, now_ns, ledger.resets_at_ns, free, **known._asdict())
+    else:
+        ahead = forecast_told(state, idx, ledger, told, now_ns, known)
         free = np.maximum(ledger.remaining - told.outside_demand, 0.0)
     quota = _Quota(ledger if rolling is None else rolling.judged(ledger), limits, free, rolling, peaks)
     prices = _shadow_prices(state, idx, places, quota, now_ns, routing)

@@ -65,7 +65,5 @@ def _change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
     while after - before > _MINUTE:
         middle = before + (after - before) // 2
         middle = middle.replace(second=0, microsecond=0)
-        if middle <= before:
-            middle = before + _MINUTE
         before, after = (middle, after) if _offset_s(zone, middle) == old else (before, middle)
     return after
