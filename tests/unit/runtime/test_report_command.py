@@ -48,11 +48,17 @@ def test_a_page_and_json_go_together(config: Path, tmp_path: Path) -> None:
     assert len(sections["forecast_path"]) > 50, "a page and what goes with it have all rows"
 
 
-def test_people_get_tables_within_80_columns(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [("forecast", "Reliability: said and came true"), ("quota", "Quota windows as believed now")],
+)
+def test_people_get_tables_within_80_columns(
+    config: Path, monkeypatch: pytest.MonkeyPatch, name: str, title: str
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = run("forecast", "-c", config)
+    code, out, _ = run(name, "-c", config)
     assert code == 0
-    assert "Reliability: said and came true" in out
+    assert title in out
     assert max(map(len, out.splitlines())) <= 80
 
 

@@ -11,7 +11,6 @@ from tidegate.events.config import Settings, Target
 from tidegate.events.errors import Refused
 from tidegate.runtime import checks
 from tidegate.runtime.references import NO_REFERENCE, is_reference
-from tidegate.runtime.time_zones import with_offsets
 from tidegate.runtime.toml_lines import line_map, line_of
 from tidegate.runtime.validation import BAD, Mistake, build
 
@@ -76,7 +75,7 @@ def parse_settings(text: str, name: str = FILE_NAME, folder: Path = Path()) -> S
     mistakes: list[Mistake] = []
     settings = build(plain, Settings, (), mistakes)
     if settings is not BAD:  # all mistakes at once: an unknown key does not hide what else is wrong
-        settings = with_offsets(_with_prices(settings, folder, mistakes), mistakes)
+        settings = _with_time_zones(_with_prices(settings, folder, mistakes), mistakes)
         mistakes += checks.find_mistakes(settings)
     if mistakes:
         raise ConfigInvalid(_located(mistakes, text, name))
@@ -111,6 +110,15 @@ def _with_prices(settings: Settings, folder: Path, mistakes: list[Mistake]) -> S
             mistakes.append(Mistake(("price_file",), str(error)))
             return settings
     return resolved(settings, lambda: built_in(before), mistakes)
+
+
+def _with_time_zones(settings: Settings, mistakes: list[Mistake]) -> Settings:
+    """Time zone data is loaded only where a window has peak hours."""
+    if not any(window.peaks for pool in settings.pools for window in pool.windows):
+        return settings
+    from tidegate.runtime.time_zones import with_offsets
+
+    return with_offsets(settings, mistakes)
 
 
 def load_settings(path: Path) -> Settings:

@@ -32,8 +32,6 @@ def offsets_of(name: str) -> tuple[tuple[int, int], ...]:
 
 def with_offsets(settings: Settings, mistakes: list[Mistake]) -> Settings:
     """The settings with the offsets of every peak's zone; a zone that is not known is a mistake."""
-    if not any(window.peaks for pool in settings.pools for window in pool.windows):
-        return settings
     pools: list[Pool] = []
     for at, pool in enumerate(settings.pools):
         windows: list[Window] = []
