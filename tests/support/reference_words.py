@@ -188,7 +188,8 @@ SETTINGS: dict[str, dict[str, str]] = {
         "forward_headers": "Client headers passed on besides the dialect's own; each begins with `x-`.",
         "enabled": "False closes it until a kill-switch event opens it.",
         "quota_weight": "How often a request, token or dollar of its model counts in the windows of its pool, where the plan counts models"
-        " unequally.",
+        " unequally. In a window of `requests` it must come to whole ones: for a model that counts a quarter, multiply `limit` and the"
+        " weights of the pool by four.",
         "price_book": "A model of the price book, `provider/model` (`tidegate prices list`): its prices, with their dates, are written into"
         " `prices` when the config is read. What `prices` says itself goes before them, for every length and tier.",
     },

@@ -123,6 +123,14 @@ def test_all_mistakes_are_told_at_once_by_name_and_line() -> None:
             ),
             "windows `5h` and `7d` of pool `plan` have the same `scope`",
         ),
+        (('pool = "plan"', 'pool = "plan"\nquota_weight = 0.25'), "would count 0.25 times in window `5h`"),
+        (
+            (
+                "duration_s = 18000",
+                'duration_s = 18000\npeaks = [{ weight = 1.5, from = "09:00", to = "17:00" }]',
+            ),
+            "would count 1.5 times in window `5h`",
+        ),
         (('durability = "fast"', 'durability = "best"'), "durability"),
         (("[gateway]", '[log]\nkind = "kafka"\n[gateway]'), "`bootstrap` is missing"),
         (('pool = "plan"', 'pool = "plan"\nforward_headers = ["x-api-key"]'), "never forwarded"),
@@ -135,6 +143,22 @@ def test_each_mistake_is_named(change: tuple[str, str], says: str) -> None:
     assert len(found) == 1, found
     assert says in found[0]
     assert "1234567890" not in found[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('pool = "plan"', 'pool = "plan"\nquota_weight = 4'),
+        ('unit = "requests"', 'unit = "tokens"\npeaks = [{ weight = 0.5, from = "00:00", to = "06:00" }]'),
+        (
+            "duration_s = 18000",
+            'duration_s = 18000\npeaks = [{ weight = 3, from = "09:00", to = "17:00" }]',
+        ),
+    ],
+)
+def test_weights_that_come_to_whole_requests_and_any_of_tokens_are_taken(change: tuple[str, str]) -> None:
+    assert change[0] in GOOD
+    parse_settings(GOOD.replace(*change))
 
 
 URL = "https://api.example.test/v1"

@@ -27,6 +27,7 @@ def find_mistakes(settings: Settings) -> list[Mistake]:
         *_keys(settings),
         *_pools(settings.pools),
         *_targets(settings),
+        *_weights(settings),
         *_routes(settings),
         *_log(settings.log),
         *_references(settings),
@@ -120,6 +121,22 @@ def _target(path: Path, target: Target) -> Iterator[Mistake]:
     for name in target.forward_headers:
         if name in _NEVER_FORWARDED:
             yield Mistake((*path, "forward_headers"), f"`{name}` is never forwarded")
+
+
+def _weights(settings: Settings) -> Iterator[Mistake]:
+    """Windows of requests count in whole ones: a part of one would have to count as one, and the plan lie idle."""
+    windows = {pool.id: [each for each in pool.windows if each.unit == "requests"] for pool in settings.pools}
+    for index, target in enumerate(settings.targets):
+        for window in windows.get(target.pool_id, ()):
+            hours = [1.0, *(peak.weight for peak in window.peaks)]
+            parts = [weight * target.quota_weight for weight in hours]
+            odd = next((part for part in parts if part != int(part)), None)
+            if odd is not None:
+                said = (
+                    f"a request of `{target.id}` would count {odd:g} times in window `{window.id}`, which counts"
+                    " requests: multiply the limit of the window and every weight of its pool until all are whole numbers"
+                )
+                yield Mistake(("targets", index, "quota_weight"), said)
 
 
 def _quirks(path: Path, target: Target) -> Iterator[Mistake]:
