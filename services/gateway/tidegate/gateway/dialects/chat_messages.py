@@ -17,7 +17,7 @@ from tidegate.gateway.dialects.blocks import (
 from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.media import document_from_file, image_from_url
-from tidegate.gateway.dialects.openai_options import cache_mark
+from tidegate.gateway.dialects.openai_options import cache_mark, leave_item
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -85,8 +85,7 @@ def _part(part: Fields, notes: Notes) -> Block:
         block = msgspec.structs.replace(document_from_file(file), cache=mark)
     else:
         raise part.wrong("type", "is a kind of content that cannot be translated")
-    for name in part.unread():
-        notes.drop(f"messages.content.{name}")
+    leave_item(part, "messages.content", notes)
     return block
 
 

@@ -93,9 +93,10 @@ def _tool(item: Fields, notes: Notes) -> Tool | None:
         inner = item.inner(kind)
         if inner is None:
             raise item.wrong(kind, "is missing")
-        if kind == "custom":
-            return openai_options.custom(inner)
-        return openai_options.function(inner, item.json("cache_control"))
+        mark = item.json("cache_control")
+        tool = openai_options.custom(inner) if kind == "custom" else openai_options.function(inner, mark)
+        openai_options.leave_item(item, "tools", notes)
+        return tool
     notes.drop(f"tools.{kind}")
     return None
 

@@ -15,13 +15,14 @@ def _malformed(field: str, reason: str) -> Exception:
 class Fields:
     """A JSON object of a client's request; null counts as absent. A wrong type raises RequestRefused."""
 
-    __slots__ = ("_fault", "_path", "_read", "_values")
+    __slots__ = ("_fault", "_inner", "_path", "_read", "_values")
 
     def __init__(self, value: Any, path: str, fault: Fault = RequestRefused) -> None:
         if not isinstance(value, dict):
             raise fault(path or "body", "must be an object")
         self._values: dict[str, Any] = value
         self._read: list[str] = []
+        self._inner: dict[str, Fields] = {}
         self._path = path
         self._fault = fault
 
@@ -92,7 +93,11 @@ class Fields:
     def inner(self, name: str) -> "Fields | None":
         """An object that is looked into."""
         value = self.raw(name)
-        return None if value is None else Fields(value, self.place(name), self._fault)
+        if value is None:
+            return None
+        if name not in self._inner:
+            self._inner[name] = Fields(value, self.place(name), self._fault)
+        return self._inner[name]
 
     def each(self, name: str) -> "Iterator[Fields]":
         """The objects of a list."""
@@ -104,6 +109,12 @@ class Fields:
         return tuple(
             name for name, value in self._values.items() if value is not None and name not in self._read
         )
+
+    def unread_inside(self) -> "Iterator[str]":
+        """The same of all objects that were looked into, by their full names; not of those in lists."""
+        for inner in self._inner.values():
+            yield from map(inner.place, inner.unread())
+            yield from inner.unread_inside()
 
 
 def answer_fields(value: Any, path: str) -> Fields:

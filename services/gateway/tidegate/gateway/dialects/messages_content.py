@@ -5,6 +5,7 @@ from tidegate.gateway.dialects.blocks import Block, Document, Image, Text, Think
 from tidegate.gateway.dialects.faults import STORED_FILE, Notes
 from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.json_text import compact
+from tidegate.gateway.dialects.openai_options import leave_item
 
 _BILLING = "x-anthropic-billing-header:"
 _LEFT_OUT = ("server_tool_use", "_tool_result", "mcp_tool_use")
@@ -60,9 +61,7 @@ def _block(item: Fields, notes: Notes) -> Block | None:
         return None
     else:
         raise _unknown(item, kind)
-    for name in item.unread():
-        if name not in _SEEN:
-            notes.drop(f"messages.content.{name}")
+    leave_item(item, "messages.content", notes, _SEEN)
     return block
 
 
@@ -95,6 +94,7 @@ def _document(item: Fields) -> Document:
     if kind == "url":
         return Document(url=source.needed_text("url"), title=title, cache=mark)
     if kind == "text":
+        source.raw("media_type")  # the only one there is
         return Document(media_type="text/plain", text=source.needed_text("data"), title=title, cache=mark)
     raise _odd_source(item, source, "must be base64, url or text")
 

@@ -49,12 +49,19 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
         stop=_stop(top),
         reasoning=_reasoning(top, config),
         user=_user(top, notes),
-        service_tier=_TIERS.get(top.text("service_tier") or ""),
+        service_tier=_tier(top, notes),
         cache=top.json("cache_control"),
         stream=bool(top.flag("stream")),
     )
     openai_options.leave(top, notes, _HARMLESS)
     return request
+
+
+def _tier(top: Fields, notes: Notes) -> str | None:
+    word = top.text("service_tier")
+    if word is not None and word not in _TIERS:
+        notes.drop("service_tier")
+    return _TIERS.get(word or "")
 
 
 def _message(message: Fields, notes: Notes) -> Message:
@@ -107,6 +114,8 @@ def _output(top: Fields, config: Fields | None) -> OutputFormat | None:
     form = (config.inner("format") if config else None) or top.inner("output_format")
     if form is None:
         return None
+    if form.text("type") not in {None, "json_schema"}:
+        raise form.wrong("type", "must be json_schema")
     schema = form.json("schema")
     if schema is None:
         raise form.wrong("schema", "is missing")

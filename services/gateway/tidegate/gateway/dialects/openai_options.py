@@ -80,13 +80,13 @@ def json_schema(fields: Fields) -> OutputFormat:
 def tool_choice(top: Fields, inner_name: bool) -> ToolChoice | None:
     """`tool_choice` as a word or an object; chat completions nest the name below the tool's type."""
     value = top.raw("tool_choice")
-    if value is None:
-        return None
     if isinstance(value, str):
         if value in {"auto", "none", "required"}:
             return ToolChoice(value)  # type: ignore[arg-type]
         raise top.wrong("tool_choice", "must be auto, none, required or an object")
-    choice = Fields(value, top.place("tool_choice"))
+    choice = top.inner("tool_choice")
+    if choice is None:
+        return None
     kind = choice.needed_text("type")
     if kind in {"function", "custom"}:
         named = choice.inner(kind) if inner_name else choice
@@ -95,10 +95,20 @@ def tool_choice(top: Fields, inner_name: bool) -> ToolChoice | None:
 
 
 def leave(top: Fields, notes: Notes, harmless: dict[str, Any]) -> None:
-    """Note every field that nobody read; those whose value changes nothing are passed over in silence."""
+    """Note every field that nobody read, also inside the others; those whose value changes nothing are passed over
+    in silence."""
     for name in top.unread():
         if name not in harmless or top.raw(name) != harmless[name]:
             notes.drop(name)
+    for name in top.unread_inside():
+        notes.drop(name)
+
+
+def leave_item(item: Fields, kind: str, notes: Notes, harmless: tuple[str, ...] = ()) -> None:
+    """Note what nobody read of an object in a list, by the list's name and its own."""
+    for name in (*item.unread(), *(full.rpartition(".")[2] for full in item.unread_inside())):
+        if name not in harmless:
+            notes.drop(f"{kind}.{name}")
 
 
 def refuse(top: Fields, reasons: dict[str, str]) -> None:

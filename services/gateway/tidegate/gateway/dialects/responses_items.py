@@ -20,7 +20,7 @@ from tidegate.gateway.dialects.faults import STORED_FILE, Notes
 from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.media import document_from_file, image_from_url
 from tidegate.gateway.dialects.names import join_namespace
-from tidegate.gateway.dialects.openai_options import cache_mark
+from tidegate.gateway.dialects.openai_options import cache_mark, leave_item
 
 _ROLES: tuple[Role, ...] = get_args(Role)
 _LEFT_OUT = (
@@ -119,6 +119,5 @@ def _part(part: Fields, notes: Notes) -> Block:
         block = msgspec.structs.replace(document_from_file(part), cache=mark)
     else:
         raise part.wrong("type", "is a kind of content that cannot be translated")
-    for name in part.unread():
-        notes.drop(f"input.content.{name}")
+    leave_item(part, "input.content", notes)
     return block

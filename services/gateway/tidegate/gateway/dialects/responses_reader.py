@@ -75,6 +75,7 @@ def _tools(item: Fields, notes: Notes, namespace: str | None = None) -> Iterator
         notes.drop(f"tools.{kind}")
         return
     tool = openai_options.function(item) if kind == "function" else openai_options.custom(item)
+    openai_options.leave_item(item, "tools", notes)
     yield Tool(
         join_namespace(namespace, tool.name),
         tool.description,
