@@ -134,7 +134,7 @@ def _weights(settings: Settings) -> Iterator[Mistake]:
             if odd is not None:
                 said = (
                     f"a request of `{target.id}` would count {odd:g} times in window `{window.id}`, which counts"
-                    " requests: multiply the limit of the window and every weight of its pool until all are whole numbers"
+                    " requests: multiply its limit and every weight of its pool until all are whole numbers"
                 )
                 yield Mistake(("targets", index, "quota_weight"), said)
 
