@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import shutil
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
@@ -16,8 +17,14 @@ import pytest
 from support.dialect_rig import CHATS, billed
 from support.report_rig import PAIRS, LeapingClock, ask, lines, report_rig, unpriced, with_bills
 from support.report_traces import leave
-from support.rig import PATIENCE_S, PRICES, Rig
+from support.rig import PATIENCE_S, PRICES, Rig, events_in
 from tidegate.analytics import reprice
+from tidegate.analytics.ledger import Ledger
+from tidegate.analytics.reconcile import plan
+from tidegate.events.journal.orphans import settle_orphans
+from tidegate.events.journal.store import JournalStore
+from tidegate.events.signals import UsageSettled
+from tidegate.runtime.billing import Bills
 from tidegate.simulator.server import RunningSimulator
 
 MARK = 400
@@ -187,6 +194,47 @@ async def test_whoever_leaves_is_charged_as_the_tier_that_was_asked_for_and_exac
         found = await with_bills(rig)
         assert found.is_balanced
         assert found.after.nanousd == billed(simulator) > 0
+
+
+async def test_what_a_killed_worker_left_open_is_charged_as_the_tier_it_asked_for_until_the_bill_comes(
+    tmp_path: Path,
+) -> None:
+    """The journal as a kill would leave it, while each client's request is under way."""
+    model = {"tariffs": VARIANTS, "tiers": OFFERED}
+    more = written("targets.prices.variants", VARIANTS)
+    slow = {"ttft_ms": 60_000, "tokens_per_s": 40}
+    async with report_rig(tmp_path, model=model, more_prices=more, latency=slow) as (rig, simulator):
+        asking = [
+            asyncio.ensure_future(leave(rig, *pair, 1, words=QUESTION, **fields_of(pair[0], "priority")))
+            for pair in PAIRS
+        ]
+        starts = await rig.wait_event("AttemptStarted", len(PAIRS))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(lines(simulator)) < len(PAIRS):
+                await asyncio.sleep(0.005)
+        shutil.copytree(rig.machine.data_dir / "journals" / "gw-0", tmp_path / "left")
+        for task in asking:
+            task.cancel()
+        await rig.wait_event("RequestFinished", len(PAIRS))
+        store = JournalStore.open(tmp_path / "left")
+        assert settle_orphans(store, rig.machine.clock, lambda: "heir") == len(PAIRS)
+        store.close()
+        ledger, ends = Ledger(), []
+        for envelope, data in events_in(tmp_path / "left"):
+            ledger.fold(envelope, data)
+            ends += [data] if isinstance(data, UsageSettled) else []
+        asked = {start.attempt: start.service_tier for start in starts}
+        assert {(asked[end.attempt], end.price.output) for end in ends if end.price is not None} == {
+            (None, PRICES["output"]),
+            ("priority", 3 * PRICES["output"]),
+        }
+        async with asyncio.timeout(PATIENCE_S):
+            while any(line.outcome is None for line in lines(simulator)):
+                await asyncio.sleep(0.005)
+        bills = await Bills(rig.machine.settings.targets, rig.machine.clock).fetch()
+        found = plan(ledger, bills, routing=rig.machine.settings.routing())
+        assert found.is_balanced
+        assert found.before.nanousd > found.after.nanousd == billed(simulator) > 0
 
 
 def fields_of(client: str, tier: str) -> dict[str, str]:

@@ -49,6 +49,21 @@ def provider(name: str, **changes: Any) -> dict[str, Any]:
     }
 
 
+def events_in(slot: Path, *kinds: str) -> list[tuple[Envelope, Any]]:
+    """Events of a journal, typed, in order; only the named types when any is named."""
+    tail = JournalTail(slot)
+    try:
+        found = []
+        for row in tail.rows(0, 1 << 60, -1):
+            for frame in frames.unpack(row.frames):
+                envelope = codec.decode_envelope(frame.value)
+                if not kinds or envelope.type in kinds:
+                    found.append((envelope, codec.decode_data(envelope)))
+        return found
+    finally:
+        tail.close()
+
+
 class Rig:
     """What a test holds: the simulator, the gateway's address, the journal's events."""
 
@@ -63,17 +78,7 @@ class Rig:
 
     def events(self, *kinds: str) -> list[tuple[Envelope, Any]]:
         """Events in the journal, typed, in order; only the named types when any is named."""
-        tail = JournalTail(self.machine.data_dir / "journals" / "gw-0")
-        try:
-            found = []
-            for row in tail.rows(0, 1 << 60, -1):
-                for frame in frames.unpack(row.frames):
-                    envelope = codec.decode_envelope(frame.value)
-                    if not kinds or envelope.type in kinds:
-                        found.append((envelope, codec.decode_data(envelope)))
-            return found
-        finally:
-            tail.close()
+        return events_in(self.machine.data_dir / "journals" / "gw-0", *kinds)
 
     def data(self, kind: str) -> list[Any]:
         return [data for _, data in self.events(kind)]
