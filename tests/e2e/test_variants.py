@@ -237,7 +237,7 @@ async def test_what_a_killed_worker_left_open_is_charged_as_the_tier_it_asked_fo
         assert found.before.nanousd > found.after.nanousd == billed(simulator) > 0
 
 
-def fields_of(client: str, tier: str) -> dict[str, str]:
+def fields_of(client: str, tier: str) -> dict[str, Any]:
     """What asks for a tier; Anthropic's clients cannot ask for one of these."""
     return {} if client == "anthropic" else {"service_tier": tier}
 
