@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from support.fake_provider import route, settings_with
 from support.rig import Rig, provider, running_rig
@@ -20,9 +21,11 @@ _STEERING = 'forward_headers = ["x-sim-fault", "x-sim-output-tokens", "x-sim-too
 
 
 @contextlib.asynccontextmanager
-async def dialect_rig(folder: Path, extra: str = "") -> AsyncIterator[tuple[Rig, RunningSimulator]]:
-    """Targets `only-<dialect>`, routes `to-<dialect>`, and what `extra` adds."""
-    simulator = await start(load({"providers": [provider("one")]}))
+async def dialect_rig(
+    folder: Path, extra: str = "", **changes: Any
+) -> AsyncIterator[tuple[Rig, RunningSimulator]]:
+    """Targets `only-<dialect>`, routes `to-<dialect>`, and what `extra` adds; `changes` of the provider."""
+    simulator = await start(load({"providers": [provider("one", **changes)]}))
     try:
         (port,) = simulator.ports.values()
         parts = [

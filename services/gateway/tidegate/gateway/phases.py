@@ -7,6 +7,7 @@ import msgspec
 from tidegate.events.money import Tokens
 from tidegate.events.types import Dialect
 from tidegate.gateway.responses_events import ResponsesEvents
+from tidegate.gateway.said import SAID, is_plausible
 from tidegate.gateway.sse import BOM, MAX_EVENT_BYTES, SseOverflow, UnitCutter, parse_unit, split_units
 from tidegate.gateway.stream_events import AnthropicEvents, Meaning, OpenAiEvents, Reading, Vocabulary
 from tidegate.gateway.usage_rules import UsageRules
@@ -51,9 +52,11 @@ class StreamPhases:
         "_head",
         "_head_bytes",
         "_reading",
+        "_said",
         "_vocabulary",
         "committed",
         "content_events",
+        "said_bytes",
     )
 
     def __init__(
@@ -65,6 +68,7 @@ class StreamPhases:
         usage_rules: UsageRules | None = None,
     ) -> None:
         self._vocabulary = _VOCABULARIES[dialect]
+        self._said = SAID[dialect]
         self._reading = Reading(dialect, client_wants_usage=client_wants_usage, usage_rules=usage_rules)
         self._cutter = UnitCutter(max_event_bytes)
         self._head: list[bytes] = []
@@ -75,6 +79,8 @@ class StreamPhases:
         self.committed = False
         self.content_events = 0
         """Events with content so far; about one output token each where the provider streams token by token."""
+        self.said_bytes = 0
+        """Bytes of what they say; see `said`."""
 
     @property
     def model(self) -> str | None:
@@ -91,7 +97,7 @@ class StreamPhases:
         """Usage reported so far.
 
         Anthropic's first event already counts an output token; that count is a placeholder until the closing
-        delta, unless the stream ended properly without one.
+        delta, unless the stream ended properly without one and may have had so few.
         """
         tokens = self._reading.usage.tokens()
         if not self._reading.output_is_final:
@@ -114,6 +120,7 @@ class StreamPhases:
             return Step(committed=self.committed)
         if self.committed and not self._vocabulary.may_matter(block):
             self.content_events += block.count(self._vocabulary.content_mark)
+            self.said_bytes += self._said(block)
             return Step(block, committed=True)
         return self._read_units(block)
 
@@ -153,6 +160,7 @@ class StreamPhases:
     def _meaning_of(self, unit: bytes) -> Meaning:
         if self.committed and not self._vocabulary.may_matter(unit):
             self.content_events += unit.count(self._vocabulary.content_mark)
+            self.said_bytes += self._said(unit)
             return Meaning.OTHER
         if self._at_start:
             self._at_start = False
@@ -161,7 +169,9 @@ class StreamPhases:
         if not data:
             return Meaning.OTHER
         meaning = self._vocabulary.read(name, data, self._reading)
-        self.content_events += meaning is Meaning.CONTENT
+        if meaning is Meaning.CONTENT:
+            self.content_events += 1
+            self.said_bytes += self._said(unit)
         return meaning
 
     def _go_on(self, out: list[bytes]) -> Step:
@@ -194,7 +204,9 @@ class StreamPhases:
         fault: str | None = None,
     ) -> Step:
         self._finished = True
-        self._reading.output_is_final |= terminal is not None
+        if terminal is not None and not self._reading.output_is_final:
+            counted = self._reading.usage.tokens().output
+            self._reading.output_is_final = is_plausible(counted, self.content_events, self.said_bytes)
         return Step(forward, self.committed, terminal, error, fault, finished=True)
 
 

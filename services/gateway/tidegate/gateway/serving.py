@@ -109,9 +109,14 @@ class ServedTarget:
 
     def reserve_tokens(self, asked: int | None) -> int:
         """Output tokens assumed when the usage stays unknown: the client's bound, else the model's."""
+        limit = self.output_limit(asked)
+        return DEFAULT_RESERVE_TOKENS if limit is None else limit
+
+    def output_limit(self, asked: int | None) -> int | None:
+        """As many output tokens as one answer can have: the lesser bound of client and model; None: no bound."""
         limit = self.config.max_output_tokens
         if asked is None:
-            return DEFAULT_RESERVE_TOKENS if limit is None else limit
+            return limit
         return min(asked, MAX_RESERVE_TOKENS if limit is None else limit)
 
 

@@ -13,6 +13,7 @@ from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.outbound.exchange import UpstreamExchange
 from tidegate.gateway.outbound.faults import UpstreamError
 from tidegate.gateway.phases import Step, StreamPhases
+from tidegate.gateway.said import produced_tokens as produced_in
 from tidegate.gateway.settlements import Ending
 from tidegate.gateway.taxonomy import Failure
 
@@ -138,9 +139,15 @@ class StreamRelay:
             outcome="completed" if outcome == "completed" else "truncated",
             tokens=phases.tokens,
             told_tier=phases.told_tier,
-            produced_tokens=phases.content_events if self._committed else None,
+            produced_tokens=self._produced() if self._committed else None,
             model=phases.model,
         )
+
+    def _produced(self) -> int:
+        """Estimate of the output so far, for when the provider does not tell it."""
+        attempt, phases = self._attempt, self._phases
+        limit = attempt.target.output_limit(attempt.job.ask.max_output_tokens)
+        return produced_in(phases.content_events, phases.said_bytes, limit)
 
     def _broken(self, error: UpstreamError) -> Failure | None:
         attempt = self._attempt
@@ -149,7 +156,7 @@ class StreamRelay:
                 outcome=attempt.outcome_of_leaving(),
                 tokens=self._phases.tokens,
                 told_tier=self._phases.told_tier,
-                produced_tokens=self._phases.content_events,
+                produced_tokens=self._produced(),
                 evidence=False,
             )
         else:

@@ -20,6 +20,7 @@ from tidegate.gateway.dialects.responses_decoder import ResponsesDecoder
 from tidegate.gateway.dialects.responses_encoder import ResponsesEncoder
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.phases import Step
+from tidegate.gateway.said import SAID, is_plausible
 from tidegate.gateway.sse import BOM, MAX_EVENT_BYTES, SseOverflow, UnitCutter, parse_unit, split_units
 from tidegate.gateway.usage import UsageTally
 
@@ -51,6 +52,7 @@ class StreamTranslator:
 
     def __init__(self, upstream: Wire, client: Wire, context: Context, quirks: Quirks = PLAIN) -> None:
         self._upstream: Wire = upstream
+        self._said = SAID[upstream]
         self._usage = UsageTally("anthropic" if upstream == "anthropic" else "openai", context.usage_rules)
         self._encoder = encoder_for(client, context)
         self._passes_on = upstream == client == "openai"
@@ -60,8 +62,12 @@ class StreamTranslator:
         self._ends_without_done = quirks.ends_without_done
         self._head_events = 0
         self._finished = False
+        self._is_counted = upstream != "anthropic"
+        """No output count is a placeholder any more."""
         self.committed = False
         """Content was seen: no failover any more."""
+        self.said_bytes = 0
+        """Bytes of what the upstream's events say; see `said`."""
 
     @property
     def model(self) -> str | None:
@@ -80,11 +86,15 @@ class StreamTranslator:
 
     @property
     def tokens(self) -> Tokens:
-        """Usage reported so far; Anthropic's first output count is a placeholder and does not count."""
+        """Usage reported so far; Anthropic's first output count is a placeholder and does not count, unless nothing
+        came after it and the answer may have had so few."""
         tokens = self._usage.tokens()
-        if self._upstream == "anthropic" and not self._decoder.has_finish_reason and not self._finished:
-            return msgspec.structs.replace(tokens, output=None)
-        return tokens
+        if self._is_counted:
+            return tokens
+        has_ended = self._decoder.has_finish_reason or self._finished
+        if has_ended and is_plausible(tokens.output, self.content_events, self.said_bytes):
+            return tokens
+        return msgspec.structs.replace(tokens, output=None)
 
     def feed(self, unit: bytes) -> Step:
         """One unit as `sse.split_units` cuts them."""
@@ -102,6 +112,8 @@ class StreamTranslator:
             return self._stop(fault=str(error))
         if verdict is Verdict.ERROR:
             return self._stop(error=_error(event))
+        self.said_bytes += self._said(unit)
+        self._is_counted = self._is_counted or _closes_count(event)
         if self._passes_on and (self._wants_usage or event.get("usage") is None or event.get("choices")):
             self._encoder.out.append(b"data: %b\n\n" % data.replace(b"\n", b"\ndata: "))
         return self._finish() if verdict is Verdict.TERMINAL else self._go_on()
@@ -174,6 +186,12 @@ def _event(name: bytes, data: bytes, upstream: Wire) -> dict[str, Any] | None:
     return event
 
 
+def _closes_count(event: dict[str, Any]) -> bool:
+    """Anthropic's closing delta replaces the count that its first event gave."""
+    usage = event.get("usage") if event["type"] == "message_delta" else None
+    return isinstance(usage, dict) and usage.get("output_tokens") is not None
+
+
 def _error(event: dict[str, Any]) -> dict[str, Any]:
     """An error event as the object that `taxonomy` reads: `{"error": {...}}`."""
     response = event.get("response")
@@ -210,6 +228,11 @@ class TranslatedPhases:
     def content_events(self) -> int:
         """See StreamTranslator."""
         return self._translator.content_events
+
+    @property
+    def said_bytes(self) -> int:
+        """See StreamTranslator."""
+        return self._translator.said_bytes
 
     @property
     def told_tier(self) -> str | None:
