@@ -7,7 +7,7 @@ from tidegate.analytics.ports import SqlSource
 from tidegate.analytics.sql import ask
 from tidegate.events.codec import decode_data
 from tidegate.events.decision import DecisionMade
-from tidegate.events.errors import Unavailable
+from tidegate.events.errors import BeyondBounds, Unavailable
 from tidegate.events.log.port import EventLog, TopicPartition
 from tidegate.events.topics import REQUESTS
 
@@ -64,7 +64,10 @@ async def _first(log: EventLog, begins: Ends, ends: Ends, wanted: str | None) ->
         async for _, envelope in events:
             if envelope.type != "DecisionMade":
                 continue
-            decision: DecisionMade = decode_data(envelope)
+            try:
+                decision: DecisionMade = decode_data(envelope)
+            except BeyondBounds:
+                continue
             if wanted in {decision.decision, decision.ask.request}:
                 return decision
             if wanted is None and (newest is None or decision.now_ns > newest.now_ns):

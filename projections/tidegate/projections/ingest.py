@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tidegate.events.codec import decode_data, decode_envelope
 from tidegate.events.dedup import Marks
-from tidegate.events.errors import NotAnEnvelope, UnknownEvent
+from tidegate.events.errors import BeyondBounds, NotAnEnvelope, UnknownEvent
 from tidegate.events.log.port import Record, TopicPartition
 from tidegate.projections.batch import Halt, MarkRow, Part, Poison
 from tidegate.projections.rows import Place, rows_of
@@ -46,8 +46,11 @@ class Ingest:
                 continue
             self._changed.add(envelope.source)
             part.events += 1
-            for table, row in rows_of(Place(record.partition, record.offset), envelope, data):
-                part.rows.setdefault(table, []).append(row)
+            try:
+                for table, row in rows_of(Place(record.partition, record.offset), envelope, data):
+                    part.rows.setdefault(table, []).append(row)
+            except BeyondBounds as error:
+                part.poison.append(Poison(record, str(error)))
             if envelope.type == "SourceClosed":
                 self._marks.close(envelope.source, record.append_ns)
                 part.forgotten += self._marks.retire(record.append_ns)

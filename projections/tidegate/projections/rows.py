@@ -4,9 +4,11 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from tidegate.events.bounds import MAX_SEED
 from tidegate.events.control import ConfigPublished, TargetDisabled, TargetEnabled
 from tidegate.events.decision import CandidateVerdict, DecisionMade, PriceParts, WindowUse
 from tidegate.events.envelope import Envelope
+from tidegate.events.errors import BeyondBounds
 from tidegate.events.money import ListPrice, Tokens
 from tidegate.events.requests import RequestAdmitted, RequestFinished, RequestRefused
 from tidegate.events.signals import (
@@ -33,7 +35,10 @@ class Place(NamedTuple):
 
 
 def rows_of(place: Place, envelope: Envelope, data: Any) -> Rows:
-    """(table, row) for every row this event adds; none for types that are not projected."""
+    """(table, row) for every row this event adds; none for types that are not projected.
+
+    Raises BeyondBounds, at the first row.
+    """
     make = _MAKERS.get(envelope.type)
     return iter(()) if make is None else make(place, envelope, data)
 
@@ -133,6 +138,8 @@ def _request_finished(place: Place, envelope: Envelope, data: RequestFinished) -
 
 def _decision_made(place: Place, envelope: Envelope, data: DecisionMade) -> Rows:
     ask = data.ask
+    if data.seed > MAX_SEED:
+        raise BeyondBounds(f"event {envelope.id} is a DecisionMade beyond bounds: seed {data.seed:.3e}")
     yield (
         "r_decisions",
         (

@@ -1,7 +1,7 @@
 """Following the log: commits with positions, stopped partitions, outages, memory."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,16 @@ from support.history import History
 from support.read_model import Heard, folded, memory_log, running, until
 from tidegate.events.archive_log import ArchivedLog
 from tidegate.events.archive_manifest import MANIFEST
+from tidegate.events.envelope import Envelope
 from tidegate.events.errors import LogUnavailable
 from tidegate.events.log.memory import MemoryEventLog
 from tidegate.events.log.port import Outgoing, Record, TopicPartition
 from tidegate.events.topics import REQUESTS, SIGNALS
+from tidegate.projections import ingest
 from tidegate.projections.batch import Part
 from tidegate.projections.content import content
 from tidegate.projections.errors import StoreUnusable
+from tidegate.projections.rows import Place, Row, rows_of
 from tidegate.projections.runner import Pace
 from tidegate.projections.store import Store
 
@@ -99,13 +102,35 @@ async def test_a_stopped_partition_is_tried_again_at_the_next_start(tmp_path: Pa
     assert len(heard.halts) == 2
 
 
-async def test_a_value_the_database_cannot_hold_stops_its_partition_and_no_other(tmp_path: Path) -> None:
+def refused(status: int) -> Outgoing:
+    data = b'{"key":"k","code":"x","status":%d}' % status
+    return Outgoing(
+        REQUESTS.name, 1, b"x", FUTURE.replace(b"FromTheFuture", b"RequestRefused").replace(b"{}", data)
+    )
+
+
+async def test_a_number_beyond_bounds_is_a_dead_letter_and_stops_nothing(tmp_path: Path) -> None:
+    history, heard = History().day(30), Heard()
+    log = await memory_log([refused(2**70), *history.outgoing()])
+    async with running(log, tmp_path / "m.duckdb", heard) as (runner, store):
+        await runner.catch_up()
+        assert (heard.halts, store.positions()) == ([], fully(log))
+    ((record, reason),) = heard.dead
+    assert (record.partition, record.offset) == (1, 0)
+    assert "$.status" in reason
+
+
+async def test_a_value_the_database_cannot_hold_stops_its_partition_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def grown(place: Place, envelope: Envelope, data: Any) -> Iterator[tuple[str, Row]]:
+        for table, row in rows_of(place, envelope, data):
+            yield table, (*row[:-2], 2**70, row[-1]) if table == "r_refusals" and data.status == 599 else row
+
+    monkeypatch.setattr(ingest, "rows_of", grown)
     history, heard = History().day(30), Heard()
     log = await memory_log(history.outgoing())
-    huge = FUTURE.replace(b"FromTheFuture", b"RequestRefused").replace(
-        b"{}", b'{"key":"k","code":"x","status":%d}' % 2**70
-    )
-    await log.append([Outgoing(REQUESTS.name, 1, b"x", huge)])
+    await log.append([refused(599)])
     async with running(log, tmp_path / "m.duckdb", heard) as (runner, store):
         await runner.catch_up()
         held = store.positions()

@@ -216,7 +216,7 @@ def _report(
 
 def _take(block: FloatArray, error: FloatArray) -> None:
     """Weigh the members by how well they foresaw a report, and correct them; `error` (MEMBERS, n) in percent."""
-    expected = block[COV[0, 0]] + _ROUNDING_VAR
+    expected = _expected_var(block[COV[0, 0]])
     surprise = error * error / expected
     weight = _WEIGHT_FORGET * block[LOG_WEIGHT]
     weight -= 0.5 * (np.log(expected) + np.minimum(surprise, _MOST_SURPRISE))
@@ -261,10 +261,17 @@ def _transport(block: FloatArray, used: FloatArray, fifths: FloatArray) -> None:
     block[COV[0, 1]], block[COV[0, 2]] = to_rate, to_pace
 
 
+def _expected_var(var_level: FloatArray) -> FloatArray:
+    """Variance of a report: of the level and of rounding. Numbers beyond all reason can make the first one's last
+    digits negative, and the logarithm of that would stay in the state for good."""
+    found: FloatArray = np.maximum(var_level, 0.0) + _ROUNDING_VAR
+    return found
+
+
 def _correct(block: FloatArray, error: FloatArray) -> None:
     """P ← (I-Kh) P (I-Kh)' + K R K' with h = [1, 0, 0]."""
     p = {pair: block[COV[pair]].copy() for pair in COV}
-    gain = [p[0, k] / (p[0, 0] + _ROUNDING_VAR) for k in range(3)]
+    gain = [p[0, k] / _expected_var(p[0, 0]) for k in range(3)]
     for k in range(3):
         block[STATE[k]] += gain[k] * error
     for a, b in _PAIRS:

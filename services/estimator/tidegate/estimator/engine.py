@@ -1,6 +1,7 @@
 """The engine both runners share: drops duplicates, folds, and commits states, snapshots and positions as one."""
 
 import asyncio
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -50,7 +51,7 @@ class Alarms(Protocol):
     """Where the engine reports what an operator must see."""
 
     def dead_letter(self, record: Record, error: str) -> None:
-        """A record is no envelope."""
+        """A record is no envelope, or tells numbers that cannot be held: it is left out."""
         ...
 
     def stopped(self, where: TopicPartition, error: str) -> None:
@@ -143,7 +144,8 @@ class Engine:
         run = Folding(self.state)
         applied = 0
         for partition, part in groupby(records, _partition):
-            applied += self._take_part(self.shards[partition], part, run)
+            if not (shard := self.shards[partition]).stopped:
+                applied += self._take_part(shard, part, run)
         self._note(run.finish())
         self.applied += applied
         self.uncommitted += len(records)
@@ -151,8 +153,6 @@ class Engine:
 
     def _take_part(self, shard: Shard, records: Iterable[Record], run: Folding) -> int:
         """Neighbouring records of one partition. This loop is most of what an event costs."""
-        if shard.stopped:
-            return 0
         partition, position, seqs, handlers = shard.partition, shard.position, shard.marks.seqs, run.handlers
         decode, applied = _decode, 0
         event: codec.Whole | None
@@ -182,8 +182,15 @@ class Engine:
                 ts, append_ns = event.ts, record.append_ns
                 if ts > append_ns + AHEAD_NS:
                     data, ts = in_log_time(data, ts, append_ns)
-                handler(data, ts, partition)
-                applied += 1
+                try:
+                    handler(data, ts, partition)
+                except (struct.error, OverflowError) as error:
+                    # Each number is in bounds, what follows from them is not: this event, not the partition, is lost.
+                    self._alarms.dead_letter(
+                        record, f"{type(data).__name__} {event.id} cannot be folded: {error}"
+                    )
+                else:
+                    applied += 1
         shard.dirty = shard.dirty or position > shard.position
         shard.position = position
         return applied

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from tidegate.events.bounds import Ns, Seq
 from tidegate.events.envelope import Draft, Envelope
-from tidegate.events.errors import NotAnEnvelope, UnknownEvent
+from tidegate.events.errors import BeyondBounds, NotAnEnvelope, UnknownEvent
 from tidegate.events.registry import CURRENT, STRUCTS
 from tidegate.events.types import EventId
 from tidegate.events.upcast import upcast
@@ -19,6 +20,14 @@ _decoders: dict[tuple[str, int], msgspec.json.Decoder[Any]] = {
     key: msgspec.json.Decoder(struct) for key, struct in STRUCTS.items()
 }
 
+
+_OUT_OF_BOUNDS = (
+    "Expected `int` >= ",
+    "Expected `int` <= ",
+    "Integer value out of range",
+    "Number out of range",
+)
+"""How msgspec begins to tell of a number outside what its field holds; other misfits may be a newer build's."""
 
 encode: Callable[[Draft], bytes] = msgspec.json.Encoder().encode
 """The draft as JSON bytes. The encoder's own method, not a call of it: every event passes here."""
@@ -37,9 +46,9 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
     id: EventId
     v: int
-    ts: int
+    ts: Ns
     source: str
-    seq: int
+    seq: Seq
     data: Any
     tenant: str | None = None
     request: str | None = None
@@ -64,13 +73,18 @@ def whole_decoder(read: Iterable[type], skipped: Iterable[type]) -> msgspec.json
 
 
 def decode_data(envelope: Envelope) -> Any:
-    """The typed data of an envelope, upcast to today's version. Raises UnknownEvent."""
+    """The typed data of an envelope, upcast to today's version.
+
+    Raises UnknownEvent, BeyondBounds: the first may be known to a newer build, the second to none.
+    """
     decoder = _decoders.get((envelope.type, envelope.v))
     try:
         if decoder is not None and CURRENT[envelope.type] == envelope.v:
             return decoder.decode(envelope.data)
         return _decode_old(envelope)
     except (msgspec.DecodeError, RecursionError) as error:
+        if str(error).startswith(_OUT_OF_BOUNDS):
+            raise BeyondBounds(f"event {envelope.id} is a {envelope.type} beyond bounds: {error}") from error
         raise UnknownEvent(
             f"event {envelope.id} says {envelope.type} v{envelope.v} but does not fit it: {error}"
         ) from error

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tidegate.events.bounds import Seq
 from tidegate.events.config import Routing
 from tidegate.events.types import TargetId
 
@@ -33,11 +34,11 @@ class TargetDisabled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class SourceClosed(msgspec.Struct, frozen=True, kw_only=True):
     """A source wrote its last event; its mark may retire after 7 days."""
 
-    last_seq: int
+    last_seq: Seq
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A record that is no envelope: coordinates and hash, never its bytes."""
+    """A record that is no envelope or tells numbers beyond bounds: coordinates and hash, never its bytes."""
 
     topic: str
     partition: int

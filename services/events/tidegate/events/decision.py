@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from tidegate.events.bounds import Count, Nanousd, Ns, Seed, Units, Until
 from tidegate.events.types import DecisionId, Dialect, PoolId, TargetId, WindowId
 
 Reason = Literal[
@@ -38,9 +39,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     dialect: Dialect
     session: str
     stream: bool = False
-    input_tokens: int = 0
+    input_tokens: Count = 0
     """Estimate before the call: body text bytes ÷ 4, rounded up."""
-    max_output_tokens: int | None = None
+    max_output_tokens: Count | None = None
     vision: bool = False
     tools: bool = False
     reasoning: bool = False
@@ -56,9 +57,9 @@ class WindowUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Units used of one window, in the period that began at `period_start_ns`."""
 
     window: WindowId
-    period_start_ns: int
-    units: int
-    duration_ns: int = 0
+    period_start_ns: Ns
+    units: Units
+    duration_ns: Ns = 0
     """Length of the period; 0 where it does not matter (local overlays)."""
     first_request: bool = False
     """The period began with its first request: two gateways may name different starts of one period."""
@@ -73,23 +74,23 @@ class LocalView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     disabled: bool | None = None
     """Kill-switch in force: True closes the target, False opens one that the config disables."""
-    in_flight: int = 0
+    in_flight: Count = 0
     """Attempts running here, times the workers that share the target's cap."""
     uses: tuple[WindowUse, ...] = ()
     """Own uses that `Applied` does not cover yet, times the workers that share the quota."""
-    refusing_until_ns: int | None = None
+    refusing_until_ns: Until | None = None
     """Own 429s and failures that `Applied` does not cover yet: the target is closed until then."""
-    pool_until_ns: int | None = None
-    session_prompt_tokens: int | None = None
+    pool_until_ns: Until | None = None
+    session_prompt_tokens: Count | None = None
     """Length of the session's last prompt on this target."""
-    session_cached_tokens: int | None = None
+    session_cached_tokens: Count | None = None
     """How much of it the provider said it read from or wrote to its cache."""
-    session_at_ns: int | None = None
-    tried_at_ns: int | None = None
+    session_at_ns: Ns | None = None
+    tried_at_ns: Ns | None = None
     """Since the target fails here, and only a guess says for how long: when it was last tried."""
-    believed_until_ns: int | None = None
+    believed_until_ns: Until | None = None
     """End of the closing that the snapshots tell, where the wall clock was set back since: it is no longer one."""
-    pool_believed_until_ns: int | None = None
+    pool_believed_until_ns: Until | None = None
 
 
 NOTHING_LOCAL = LocalView()
@@ -99,12 +100,12 @@ NOTHING_LOCAL = LocalView()
 class PriceParts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Expected price of this request on one candidate, integer nano-dollars by part."""
 
-    cash: int = 0
-    quota: int = 0
-    retry: int = 0
-    time: int = 0
-    switch: int = 0
-    total: int = 0
+    cash: Nanousd = 0
+    quota: Nanousd = 0
+    retry: Nanousd = 0
+    time: Nanousd = 0
+    switch: Nanousd = 0
+    total: Nanousd = 0
 
 
 NEVER_CHOSEN = 0.0
@@ -116,19 +117,19 @@ class CandidateVerdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False
 
     target: TargetId
     pool: PoolId
-    target_version: int | None = None
-    pool_version: int | None = None
+    target_version: Units | None = None
+    pool_version: Units | None = None
     local: LocalView = NOTHING_LOCAL
-    grade: int = 0
+    grade: Count = 0
     reason: Reason | None = None
     detail: str | None = None
     """The limiting fact in words, e.g. `needs 130000, has 128000`."""
-    retry_at_ns: int | None = None
+    retry_at_ns: Until | None = None
     """When the reason may pass, where that is known."""
-    rank: int | None = None
+    rank: Count | None = None
     price: PriceParts | None = None
-    expected_cached_tokens: int | None = None
-    expected_output_tokens: int | None = None
+    expected_cached_tokens: Count | None = None
+    expected_output_tokens: Count | None = None
     p_exhaust: float | None = None
     uses: tuple[WindowUse, ...] = ()
     """Expected quota use of this request here (planned)."""
@@ -150,14 +151,14 @@ class DecisionMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     decision: DecisionId
     ask: Ask
-    now_ns: int
-    seed: int
+    now_ns: Ns
+    seed: Seed
     config: str
     code: str
-    decide_version: int
+    decide_version: Count
     strategy: str
     candidates: tuple[CandidateVerdict, ...]
     chosen: TargetId | None = None
-    retry_at_ns: int | None = None
-    took_ns: int = msgspec.field(name="took_ns", default=0)
+    retry_at_ns: Until | None = None
+    took_ns: Ns = msgspec.field(name="took_ns", default=0)
     """How long deciding took; evidence of speed, no part of replay."""

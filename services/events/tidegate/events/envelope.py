@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from tidegate.events.bounds import Ns, Seq
 from tidegate.events.types import EventId
 
 
@@ -13,10 +14,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     id: EventId
     type: str
     v: int
-    ts: int
+    ts: Ns
     """Source's wall clock, nanoseconds since the epoch."""
     source: str
-    seq: int
+    seq: Seq
     data: msgspec.Raw
     tenant: str | None = None
     request: str | None = None
@@ -31,9 +32,9 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     id: EventId
     type: str
     v: int
-    ts: int
+    ts: Ns
     source: str
-    seq: int
+    seq: Seq
     data: Any
     tenant: str | None = None
     request: str | None = None

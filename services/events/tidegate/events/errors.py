@@ -41,6 +41,12 @@ class NotAnEnvelope(Refused):
     code = "not_an_envelope"
 
 
+class BeyondBounds(NotAnEnvelope):
+    """An event with a number that no consumer can hold, now or ever: dead letter too."""
+
+    code = "beyond_bounds"
+
+
 class JournalUnwritable(Unavailable):
     """The journal cannot take the event (disk full, read-only folder, byte cap, closed)."""
 

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from tidegate.events.bounds import Count, Nanousd
+
 MILLION = 1_000_000
 NANOUSD_PER_USD = 1_000_000_000
 
@@ -13,23 +15,23 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     Sound and pictures are parts of their class as reasoning is of output: sums over the classes stay whole.
     """
 
-    input_uncached: int | None = None
-    cache_read: int | None = None
-    cache_write_5m: int | None = None
-    cache_write_1h: int | None = None
-    output: int | None = None
-    reasoning: int | None = None
-    input_audio: int | None = None
+    input_uncached: Count | None = None
+    cache_read: Count | None = None
+    cache_write_5m: Count | None = None
+    cache_write_1h: Count | None = None
+    output: Count | None = None
+    reasoning: Count | None = None
+    input_audio: Count | None = None
     """Part of `input_uncached`."""
-    input_image: int | None = None
+    input_image: Count | None = None
     """Part of `input_uncached`."""
-    cache_read_audio: int | None = None
+    cache_read_audio: Count | None = None
     """Part of `cache_read`."""
-    output_audio: int | None = None
+    output_audio: Count | None = None
     """Part of `output`."""
-    output_image: int | None = None
+    output_image: Count | None = None
     """Part of `output`."""
-    web_searches: int | None = None
+    web_searches: Count | None = None
     """Searches the provider ran by itself; no tokens, but billed beside them."""
     service_tier: str | None = None
     """How the provider says it served the request (`batch`, `flex`, `priority`, …); None = as usual."""
@@ -56,26 +58,26 @@ class PartPrices(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Nano-dollars per million of what has a price of its own. None = it costs what its whole class costs;
     a search or a request, nothing."""
 
-    reasoning: int | None = None
-    input_audio: int | None = None
-    input_image: int | None = None
-    cache_read_audio: int | None = None
-    output_audio: int | None = None
-    output_image: int | None = None
-    web_search: int | None = None
+    reasoning: Nanousd | None = None
+    input_audio: Nanousd | None = None
+    input_image: Nanousd | None = None
+    cache_read_audio: Nanousd | None = None
+    output_audio: Nanousd | None = None
+    output_image: Nanousd | None = None
+    web_search: Nanousd | None = None
     """Per million searches."""
-    request: int | None = None
+    request: Nanousd | None = None
     """Per million requests, whatever they use."""
 
 
 class ListPrice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Nano-dollars per million tokens, by class. None = the provider lists no price for the class."""
 
-    input_uncached: int | None = None
-    cache_read: int | None = None
-    cache_write_5m: int | None = None
-    cache_write_1h: int | None = None
-    output: int | None = None
+    input_uncached: Nanousd | None = None
+    cache_read: Nanousd | None = None
+    cache_write_5m: Nanousd | None = None
+    cache_write_1h: Nanousd | None = None
+    output: Nanousd | None = None
     parts: PartPrices | None = None
     variants: "tuple[PriceVariant, ...]" = ()
     """Other prices for long prompts and service tiers; of those that fit, the later wins class by class."""
@@ -137,7 +139,7 @@ class PriceVariant(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Prices for some requests only: long ones, those of a service tier, or the long ones of a tier."""
 
     price: ListPrice
-    above_input_tokens: int = -1
+    above_input_tokens: Count = -1
     """Known input tokens, cached ones included, above which it holds."""
     service_tier: str | None = None
     """None: for every tier."""

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from tidegate.events.bounds import Count, Nanousd, Ns
 from tidegate.events.types import Dialect, KeyId, TargetId
 
 RequestOutcome = Literal["completed", "failed", "truncated", "cancelled"]
@@ -19,11 +20,11 @@ class RequestAdmitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     stream: bool = False
     session_source: str = "request"
     """Which header or field named the session."""
-    body_bytes: int = 0
-    input_tokens: int = 0
-    stored_files: int = 0
+    body_bytes: Count = 0
+    input_tokens: Count = 0
+    stored_files: Count = 0
     """Images and documents of the prompt that are files at a provider: `input_tokens` holds a guess for each."""
-    max_output_tokens: int | None = None
+    max_output_tokens: Count | None = None
 
 
 class RequestRefused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -31,7 +32,7 @@ class RequestRefused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     key: KeyId
     code: str
-    status: int
+    status: Count
     route: str | None = None
     detail: str | None = None
 
@@ -42,13 +43,13 @@ class RequestFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     key: KeyId
     route: str
     outcome: RequestOutcome
-    status: int | None
-    attempts: int
+    status: Count | None
+    attempts: Count
     decision: str
     target: TargetId | None = None
     code: str | None = None
-    duration_ns: int = 0
-    ttft_ns: int | None = None
-    cost_nanousd: int | None = None
-    overhead_ns: int | None = None
+    duration_ns: Ns = 0
+    ttft_ns: Ns | None = None
+    cost_nanousd: Nanousd | None = None
+    overhead_ns: Ns | None = None
     """Time the gateway added: everything but waiting for upstreams and for the client."""

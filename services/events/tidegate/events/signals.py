@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from tidegate.events.bounds import Count, Millis, Nanousd, Ns, Units, Until
 from tidegate.events.decision import WindowUse
 from tidegate.events.money import ListPrice, Tokens
 from tidegate.events.types import AttemptId, Basis, Cause, DecisionId, PoolId, TargetId
@@ -21,22 +22,22 @@ class AttemptStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     target: TargetId
     pool: PoolId
     route: str
-    index: int
+    index: Count
     """0 for the first attempt of the request, then 1, 2, …"""
-    input_tokens: int
+    input_tokens: Count
     """Estimate, as in the ask."""
-    reserve_output_tokens: int
+    reserve_output_tokens: Count
     """What is assumed produced when the usage stays unknown."""
     price: ListPrice | None = None
     """Per-token price this attempt is charged at (zeros in a flat pool); None = unknown."""
     windows: tuple[WindowUse, ...] = ()
     """Reserved units per window of the pool."""
-    prefix_tokens: int | None = None
+    prefix_tokens: Count | None = None
     """As in the settlement."""
-    prefix_age_ns: int | None = None
+    prefix_age_ns: Ns | None = None
     service_tier: str | None = None
     """How the provider was asked to serve it; None = as usual. Holds where it does not say how it did."""
-    stored_files: int = 0
+    stored_files: Count = 0
     """Images and documents of the prompt that are files at the provider: `input_tokens` holds a guess for each."""
 
     def known_input_estimate(self) -> int | None:
@@ -50,8 +51,8 @@ class FirstTokenSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     attempt: AttemptId
     target: TargetId
     pool: PoolId
-    ttft_ns: int
-    input_tokens: int
+    ttft_ns: Ns
+    input_tokens: Count
 
 
 class UsageSettled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -64,21 +65,21 @@ class UsageSettled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     basis: Basis
     outcome: Outcome
     tokens: Tokens = Tokens()
-    cost_nanousd: int | None = None
+    cost_nanousd: Nanousd | None = None
     """What the provider bills for it; None only when no price is known."""
     price: ListPrice | None = None
     windows: tuple[WindowUse, ...] = ()
-    duration_ns: int | None = None
-    ttft_ns: int | None = None
-    input_estimate: int | None = None
+    duration_ns: Ns | None = None
+    ttft_ns: Ns | None = None
+    input_estimate: Count | None = None
     """Input tokens estimated before the call; None where files of the provider were in it, whose size is unknown."""
     model: str | None = None
     """Model the provider says it served."""
     evidence: bool = True
     """False: says nothing about the target's health (orphans, client's doing)."""
-    prefix_tokens: int | None = None
+    prefix_tokens: Count | None = None
     """What the session was told to have left in the target's cache, which this prompt may have found there."""
-    prefix_age_ns: int | None = None
+    prefix_age_ns: Ns | None = None
 
 
 class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -91,9 +92,9 @@ class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     phase: Phase
     rule: str
     """Which rule of the classifier matched."""
-    status: int | None = None
-    retry_after_ms: int | None = None
-    reset_at_ns: int | None = None
+    status: Count | None = None
+    retry_after_ms: Millis | None = None
+    reset_at_ns: Until | None = None
     confidence: Literal["high", "medium", "low"] = "high"
     evidence: bool = True
     """False: the request's own size explains it, so it says nothing of the target."""
@@ -105,13 +106,13 @@ class SettlementCorrected(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     attempt: AttemptId
     target: TargetId
     pool: PoolId
-    delta_nanousd: int
+    delta_nanousd: Nanousd
     tokens: Tokens
     """Usage as now known."""
-    billed_nanousd: int | None = None
+    billed_nanousd: Nanousd | None = None
     """The whole bill of the attempt as now known."""
     evidence: str
-    correction: int = 0
+    correction: Count = 0
     """0 for the first correction of an attempt, then 1, 2, …"""
     windows: tuple[WindowUse, ...] = ()
     """By how many units the use of each window changes, in the period it was settled in; may be negative."""
@@ -124,10 +125,10 @@ class DemandSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     decision: DecisionId
     pool: PoolId
     windows: tuple[WindowUse, ...]
-    alternative_nanousd: int | None = None
+    alternative_nanousd: Nanousd | None = None
     """None: no metered alternative and no refusal cost."""
     chosen: bool = False
-    refused_until_ns: int | None = None
+    refused_until_ns: Until | None = None
     """The pool had no quota left for it until then: demand that could not become consumption."""
 
 
@@ -137,10 +138,10 @@ class QuotaObserved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     target: TargetId
     pool: PoolId
     scope: str
-    limit: int | None = None
-    remaining: int | None = None
-    resets_at_ns: int | None = None
+    limit: Units | None = None
+    remaining: Units | None = None
+    resets_at_ns: Until | None = None
     window: WindowUse | None = None
     """The pool's window that it measures; `units` are those of the answered attempt that it counts already."""
-    guess: int | None = None
+    guess: Units | None = None
     """Of a window whose provider tells shares only: its capacity as the config guesses it."""

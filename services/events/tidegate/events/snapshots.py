@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from tidegate.events.bounds import Count, Ns, Seq, Units, Until
 from tidegate.events.types import Cause, PoolId, TargetId, WindowId
 
 UviStatus = Literal["unknown", "surplus", "ok", "stressed", "critical", "exhausted"]
@@ -21,7 +22,7 @@ class Belief(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class LatencyAt(msgspec.Struct, frozen=True, gc=False):
     """Time to the first token of a prompt of that many tokens: expected, and its 90 % point."""
 
-    prompt_tokens: int
+    prompt_tokens: Count
     mean_ms: float
     p90_ms: float
 
@@ -65,7 +66,7 @@ class TargetBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     throttled: float = 0.0
     """Refusals for rate or quota, with ten minutes half-life; not ill health."""
     circuit: Circuit = "admitting"
-    circuit_until_ns: int | None = None
+    circuit_until_ns: Until | None = None
     circuit_cause: Cause | None = None
 
 
@@ -73,15 +74,15 @@ class WindowBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """What is believed of one quota window, in its own unit."""
 
     window: WindowId
-    period_start_ns: int | None
-    resets_at_ns: int | None
-    used: int
+    period_start_ns: Ns | None
+    resets_at_ns: Until | None
+    used: Units
     """Own use, and that of others where the provider tells of it."""
-    rolls_ns: int | None = None
+    rolls_ns: Ns | None = None
     """Length of a rolling window, which has no period: its forecasts look as far ahead."""
-    ages_out: tuple[tuple[int, int], ...] = ()
+    ages_out: tuple[tuple[Ns, Units], ...] = ()
     """Of a rolling window: moments at which used units count no longer, and how many, in order of time."""
-    limit: int
+    limit: Units
     """As the config states it; of a window whose provider tells shares only, what `capacity` expects."""
     capacity: Belief | None = None
     """Only where the provider tells shares: `prior` while nothing but the config's guess is known."""
@@ -94,11 +95,11 @@ class WindowBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     p_exhaust: float | None = None
     will_exhaust: bool | None = None
     """Whether to act as if it ran dry: the chance against the pool's costs of the two errors; None while unknown."""
-    exhausts_at_ns: int | None = None
+    exhausts_at_ns: Until | None = None
     exhausts_sd_s: float | None = None
-    exhausts_p10_ns: int | None = None
-    exhausts_p50_ns: int | None = None
-    exhausts_p90_ns: int | None = None
+    exhausts_p10_ns: Until | None = None
+    exhausts_p50_ns: Until | None = None
+    exhausts_p90_ns: Until | None = None
     """By when the quota is gone with this chance, in percent; None when that is not before the reset."""
     coverage_80: float | None = None
     coverage_90: float | None = None
@@ -121,9 +122,9 @@ class PoolBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     windows: tuple[WindowBelief, ...] = ()
     p_exhaust: float | None = None
     """P(some window is gone before its reset), on paths that the windows share; of pools with several windows."""
-    exhausts_at_ns: int | None = None
+    exhausts_at_ns: Until | None = None
     """When the first of them is expected to be gone, given that one is."""
-    cooldown_until_ns: int | None = None
+    cooldown_until_ns: Until | None = None
     cooldown_cause: Cause | None = None
 
 
@@ -131,10 +132,10 @@ class RateSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Belief about one subject (`target:<id>` or `pool:<id>`). `version` is dense per subject."""
 
     subject: str
-    version: int
-    at_ns: int
+    version: Units
+    at_ns: Ns
     config: str
-    evidence: int
+    evidence: Units
     """Position in the subject's signals partition that the belief includes."""
     target: TargetBelief | None = None
     pool: PoolBelief | None = None
@@ -144,9 +145,9 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     """Per (topic, partition): which `source -> seq` the snapshots of that partition include."""
 
     topic: str
-    partition: int
-    position: int
-    marks: dict[str, int]
+    partition: Count
+    position: Units
+    marks: dict[str, Seq]
 
 
 def target_subject(target: TargetId) -> str:

@@ -19,7 +19,7 @@ class DeadLetters:
         self.stops: dict[TopicPartition, str] = {}
 
     def dead_letter(self, record: Record, error: str) -> None:
-        """A record that is no envelope."""
+        """A record that is no envelope, or tells what cannot be held."""
         value = record.value or b""
         event = DeadLetter(
             topic=record.topic,
