@@ -7,7 +7,7 @@ import msgspec
 from tidegate.events.money import Tokens
 from tidegate.events.types import Dialect
 from tidegate.gateway.responses_events import ResponsesEvents
-from tidegate.gateway.said import SAID, is_plausible
+from tidegate.gateway.said import Said, is_plausible
 from tidegate.gateway.sse import BOM, MAX_EVENT_BYTES, SseOverflow, UnitCutter, parse_unit, split_units
 from tidegate.gateway.stream_events import AnthropicEvents, Meaning, OpenAiEvents, Reading, Vocabulary
 from tidegate.gateway.usage_rules import UsageRules
@@ -56,7 +56,6 @@ class StreamPhases:
         "_vocabulary",
         "committed",
         "content_events",
-        "said_bytes",
     )
 
     def __init__(
@@ -68,7 +67,7 @@ class StreamPhases:
         usage_rules: UsageRules | None = None,
     ) -> None:
         self._vocabulary = _VOCABULARIES[dialect]
-        self._said = SAID[dialect]
+        self._said = Said(dialect)
         self._reading = Reading(dialect, client_wants_usage=client_wants_usage, usage_rules=usage_rules)
         self._cutter = UnitCutter(max_event_bytes)
         self._head: list[bytes] = []
@@ -79,8 +78,11 @@ class StreamPhases:
         self.committed = False
         self.content_events = 0
         """Events with content so far; about one output token each where the provider streams token by token."""
-        self.said_bytes = 0
-        """Bytes of what they say; see `said`."""
+
+    @property
+    def said_bytes(self) -> int:
+        """See Said."""
+        return self._said.size_bytes
 
     @property
     def model(self) -> str | None:
@@ -120,7 +122,7 @@ class StreamPhases:
             return Step(committed=self.committed)
         if self.committed and not self._vocabulary.may_matter(block):
             self.content_events += block.count(self._vocabulary.content_mark)
-            self.said_bytes += self._said(block)
+            self._said.add(block)
             return Step(block, committed=True)
         return self._read_units(block)
 
@@ -160,7 +162,7 @@ class StreamPhases:
     def _meaning_of(self, unit: bytes) -> Meaning:
         if self.committed and not self._vocabulary.may_matter(unit):
             self.content_events += unit.count(self._vocabulary.content_mark)
-            self.said_bytes += self._said(unit)
+            self._said.add(unit)
             return Meaning.OTHER
         if self._at_start:
             self._at_start = False
@@ -171,7 +173,7 @@ class StreamPhases:
         meaning = self._vocabulary.read(name, data, self._reading)
         if meaning is Meaning.CONTENT:
             self.content_events += 1
-            self.said_bytes += self._said(unit)
+            self._said.add(unit)
         return meaning
 
     def _go_on(self, out: list[bytes]) -> Step:

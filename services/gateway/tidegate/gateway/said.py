@@ -49,6 +49,7 @@ _MESSAGES = re.compile(
 
 _RESPONSES = re.compile(rb'"delta"' + _COLON + _STRING)
 _SOUND = b'audio.delta"'
+_OPENED, _ITEM = b'"content_block_start"', b'"response.output_item.done"'
 
 
 def produced_tokens(events: int, said_bytes: int, limit: int | None) -> int:
@@ -59,6 +60,32 @@ def produced_tokens(events: int, said_bytes: int, limit: int | None) -> int:
     """
     by_size = -(-said_bytes // BYTES_PER_TOKEN)
     return max(events, by_size if limit is None else min(by_size, limit))
+
+
+class Said:
+    """What one stream has said so far."""
+
+    __slots__ = ("_has_items", "_in_block", "_in_deltas", "_in_items")
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._in_block = IN_BLOCK[dialect]
+        self._has_items = dialect == "openai-responses"
+        self._in_deltas = 0
+        self._in_items = 0
+
+    def add(self, block: bytes) -> None:
+        """Take whole events; the sum does not depend on how they were put into blocks."""
+        self._in_deltas += self._in_block(block)
+        if self._has_items and _ITEM in block:
+            self._in_items += sum(map(_in_item, split_units(block)))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of text, thinking and tool arguments, as JSON; of sound and pictures none.
+
+        A response's items repeat what their deltas said, but some vendors send items whole, without any.
+        """
+        return max(self._in_deltas, self._in_items)
 
 
 def is_plausible(output: int | None, events: int, said_bytes: int) -> bool:
@@ -89,7 +116,30 @@ def _plain_texts(block: bytes) -> list[bytes] | None:
 
 
 def _in_messages(block: bytes) -> int:
-    return _by_pattern(_MESSAGES, block)
+    size = _by_pattern(_MESSAGES, block)
+    return size + sum(map(_in_opened, split_units(block))) if _OPENED in block else size
+
+
+def _in_opened(unit: bytes) -> int:
+    """A block that opens with words, or with the whole input of a tool. Results of tools are no output."""
+    block = _object_of(unit).get("content_block") if _OPENED in unit else None
+    if not isinstance(block, dict):
+        return 0
+    given = block.get("input")
+    return sum(map(_json_size, (block.get("text"), block.get("thinking")))) + (
+        len(orjson.dumps(given)) if given else 0
+    )
+
+
+def _in_item(unit: bytes) -> int:
+    """An item of a response that is done."""
+    item = _object_of(unit).get("item") if _ITEM in unit else None
+    if not isinstance(item, dict):
+        return 0
+    parts = (*_objects(item.get("content")), *_objects(item.get("summary")))
+    texts = [item.get(name) for name in ("arguments", "input", "code")]
+    texts += [part.get("text") or part.get("refusal") for part in parts]
+    return sum(map(_json_size, texts))
 
 
 def _in_responses(block: bytes) -> int:
@@ -107,15 +157,12 @@ def _by_pattern(pattern: re.Pattern[bytes], block: bytes) -> int:
     return sum(_size(pattern.findall(event), event) for event in events)
 
 
-SAID: dict[Dialect, Callable[[bytes], int]] = {
+IN_BLOCK: dict[Dialect, Callable[[bytes], int]] = {
     "openai": _in_chat,
     "anthropic": _in_messages,
     "openai-responses": _in_responses,
 }
-"""Bytes of text, thinking and tool arguments, as JSON, in whole events of a dialect; of sound and pictures none.
-
-The sum does not depend on how the events were put into blocks.
-"""
+"""Bytes of what the deltas in whole events of a dialect say."""
 
 
 def _size(found: list[bytes], block: bytes) -> int:
@@ -143,12 +190,17 @@ def _in_chunk(unit: bytes) -> int:
     texts = _plain_texts(unit)
     if texts is not None:
         return _size(texts, unit)
-    try:
-        chunk = orjson.loads(parse_unit(unit)[1] or b"")
-    except orjson.JSONDecodeError:
-        return 0
-    choices = chunk.get("choices") if isinstance(chunk, dict) else None
+    choices = _object_of(unit).get("choices")
     return sum(sum(map(_json_size, _texts(choice.get("delta")))) for choice in _objects(choices))
+
+
+def _object_of(unit: bytes) -> dict[str, Any]:
+    """The JSON object of an event, empty where it has none."""
+    try:
+        value = orjson.loads(parse_unit(unit)[1] or b"")
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _texts(delta: Any) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from tidegate.events.types import Dialect
 from tidegate.gateway.dialects.for_client import Context
 from tidegate.gateway.dialects.stream import TranslatedPhases
 from tidegate.gateway.phases import StreamPhases
-from tidegate.gateway.said import SAID, is_plausible, produced_tokens
+from tidegate.gateway.said import Said, is_plausible, produced_tokens
 
 FAT = "word " * 800
 DIALECTS: tuple[Dialect, ...] = ("openai", "anthropic", "openai-responses")
@@ -43,6 +43,13 @@ def text_event(dialect: Dialect, text: str) -> bytes:
     if dialect == "anthropic":
         return message("text_delta", text=text)
     return response("response.output_text.delta", delta=text)
+
+
+def said(dialect: Dialect, *blocks: bytes) -> int:
+    found = Said(dialect)
+    for block in blocks:
+        found.add(block)
+    return found.size_bytes
 
 
 def call(arguments: str, index: int = 0, **more: Any) -> dict[str, Any]:
@@ -86,7 +93,7 @@ CHAT: list[tuple[Any, int]] = [
 
 @pytest.mark.parametrize(("delta", "size"), CHAT)
 def test_a_chunk_counts_all_that_its_delta_says_once(delta: Any, size: int) -> None:
-    assert SAID["openai"](chunk(delta)) == size
+    assert said("openai", chunk(delta)) == size
 
 
 OTHER: list[tuple[Dialect, bytes, int]] = [
@@ -106,9 +113,50 @@ OTHER: list[tuple[Dialect, bytes, int]] = [
 ]  # fmt: skip
 
 
+def opened(**block: Any) -> bytes:
+    return data_of({"type": "content_block_start", "index": 0, "content_block": block}, "content_block_start")
+
+
+OPENED: list[tuple[Any, int]] = [
+    ({"type": "text", "text": "hello"}, 5),
+    ({"type": "thinking", "thinking": "hello", "signature": "c2VhbGVk"}, 5),
+    ({"type": "tool_use", "id": "t", "name": "look", "input": {"a": 1}}, 7),
+    ({"type": "tool_use", "id": "t", "name": "look", "input": {}}, 0),
+    ({"type": "mcp_tool_result", "content": [{"type": "text", "text": FAT}]}, 0),
+    ({"type": "redacted_thinking", "data": "c2VhbGVk"}, 0),
+]
+
+
+@pytest.mark.parametrize(("block", "size"), OPENED)
+def test_a_block_that_opens_with_words_counts_them(block: Any, size: int) -> None:
+    assert said("anthropic", opened(**block)) == size
+    both = opened(**block) + message("text_delta", text="hello")
+    assert said("anthropic", both) == size + 5
+    assert said("anthropic", b'data: {"type":"content_block_start","content_block":1}\n\n') == 0
+
+
+ITEMS: list[tuple[Any, int]] = [
+    ({"type": "message", "content": [{"type": "output_text", "text": "hello"}, {"refusal": "one"}]}, 8),
+    ({"type": "function_call", "name": "look", "arguments": '{"a"'}, 6),
+    ({"type": "custom_tool_call", "input": "hello"}, 5),
+    ({"type": "reasoning", "summary": [{"text": "hello"}], "encrypted_content": "c2VhbGVk"}, 5),
+    ({"type": "image_generation_call", "result": "iVBO" * 1_000}, 0),
+    (None, 0),
+]
+
+
+@pytest.mark.parametrize(("item", "size"), ITEMS)
+def test_an_item_that_comes_whole_counts_where_no_delta_said_it(item: Any, size: int) -> None:
+    done = response("response.output_item.done", item=item)
+    assert said("openai-responses", done) == said("openai-responses", b": c\n\n" + done) == size
+    streamed = response("response.output_text.delta", delta="hello")
+    assert said("openai-responses", streamed + done) == max(5, size)
+    assert said("openai-responses", done + done) == 2 * size
+
+
 @pytest.mark.parametrize(("dialect", "event", "size"), OTHER)
 def test_an_event_counts_what_its_delta_says(dialect: Dialect, event: bytes, size: int) -> None:
-    assert SAID[dialect](event) == size
+    assert said(dialect, event) == size
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -117,16 +165,16 @@ def test_letters_that_come_as_escapes_count_as_the_letters_that_they_are(dialect
     for letter, escape in (("é", rb"\u00e9"), ("🌊", rb"\ud83c\udf0a"), ("日", rb"\u65e5")):
         event = event.replace(letter.encode(), escape)
     assert event.isascii()
-    assert SAID[dialect](event + text_event(dialect, "plain")) == len("né 🌊 日".encode()) + 5
+    assert said(dialect, event + text_event(dialect, "plain")) == len("né 🌊 日".encode()) + 5
     half = event.replace(rb"\udf0a", b"")
-    assert 0 < SAID[dialect](half) < 30
+    assert 0 < said(dialect, half) < 30
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_an_event_on_two_data_lines_counts_like_one_on_one(dialect: Dialect) -> None:
     event = text_event(dialect, "hello")
     at = event.index(b'"delta":') + len(b'"delta":')
-    assert SAID[dialect](event[:at] + b"\ndata: " + event[at:]) == 5
+    assert said(dialect, event[:at] + b"\ndata: " + event[at:]) == 5
 
 
 def test_what_is_no_chunk_says_nothing() -> None:
@@ -136,8 +184,8 @@ def test_what_is_no_chunk_says_nothing() -> None:
         b'data: {"choices":"delta"}\n\n',
         b": delta\n",
     ):
-        assert SAID["openai"](odd) == 0
-    assert SAID["openai"](data_of({"choices": ["delta", {"delta": {"content": 1}}]})) == 0
+        assert said("openai", odd) == 0
+    assert said("openai", data_of({"choices": ["delta", {"delta": {"content": 1}}]})) == 0
 
 
 TEXTS = st.text(
@@ -153,10 +201,9 @@ def test_what_is_counted_does_not_depend_on_how_events_are_put_together(
     events.insert(
         min(odd, len(events)), chunk({"content": [{"text": "one"}]}) if dialect == "openai" else b""
     )
-    said = SAID[dialect]
     as_json = sum(len(orjson.dumps(text)) - 2 for text in texts)
     expected = as_json + 3 * (dialect == "openai")
-    assert sum(map(said, events)) == said(b"".join(events)) == expected
+    assert said(dialect, *events) == said(dialect, b"".join(events)) == expected
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tidegate.gateway.dialects.responses_decoder import ResponsesDecoder
 from tidegate.gateway.dialects.responses_encoder import ResponsesEncoder
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.phases import Step
-from tidegate.gateway.said import SAID, is_plausible
+from tidegate.gateway.said import Said, is_plausible
 from tidegate.gateway.sse import BOM, MAX_EVENT_BYTES, SseOverflow, UnitCutter, parse_unit, split_units
 from tidegate.gateway.usage import UsageTally
 
@@ -52,7 +52,7 @@ class StreamTranslator:
 
     def __init__(self, upstream: Wire, client: Wire, context: Context, quirks: Quirks = PLAIN) -> None:
         self._upstream: Wire = upstream
-        self._said = SAID[upstream]
+        self._said = Said(upstream)
         self._usage = UsageTally("anthropic" if upstream == "anthropic" else "openai", context.usage_rules)
         self._encoder = encoder_for(client, context)
         self._passes_on = upstream == client == "openai"
@@ -66,8 +66,6 @@ class StreamTranslator:
         """No output count is a placeholder any more."""
         self.committed = False
         """Content was seen: no failover any more."""
-        self.said_bytes = 0
-        """Bytes of what the upstream's events say; see `said`."""
 
     @property
     def model(self) -> str | None:
@@ -83,6 +81,11 @@ class StreamTranslator:
     def content_events(self) -> int:
         """Pieces of content so far; about one output token each where the provider streams token by token."""
         return self._sink.pieces
+
+    @property
+    def said_bytes(self) -> int:
+        """See Said."""
+        return self._said.size_bytes
 
     @property
     def tokens(self) -> Tokens:
@@ -112,7 +115,7 @@ class StreamTranslator:
             return self._stop(fault=str(error))
         if verdict is Verdict.ERROR:
             return self._stop(error=_error(event))
-        self.said_bytes += self._said(unit)
+        self._said.add(unit)
         self._is_counted = self._is_counted or _closes_count(event)
         if self._passes_on and (self._wants_usage or event.get("usage") is None or event.get("choices")):
             self._encoder.out.append(b"data: %b\n\n" % data.replace(b"\n", b"\ndata: "))
