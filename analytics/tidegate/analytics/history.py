@@ -22,6 +22,14 @@ Phases = Callable[[str], Watch]
 """Told what is done now; answers with who watches it."""
 
 
+Unread = Callable[[Record, str], None]
+"""Told of every record that cannot be read, and why."""
+
+
+def unreported(_record: Record, _why: str) -> None:
+    """Consumers have reported it already."""
+
+
 def unwatched(_done: int, _total: int) -> None:
     """Nobody looks on."""
 
@@ -38,12 +46,16 @@ async def ends_of(log: EventLog, topic: Topic) -> Ends:
 
 
 async def events_of(
-    log: EventLog, ends: Ends, begins: Ends | None = None, watch: Watch = unwatched
+    log: EventLog,
+    ends: Ends,
+    begins: Ends | None = None,
+    watch: Watch = unwatched,
+    unread: Unread = unreported,
 ) -> AsyncGenerator[tuple[Record, Envelope]]:
     """Every event before `ends`, in the order of each partition, from `begins` or else from the oldest kept.
 
     What came twice from a source is dropped; bytes that are no envelope are passed over (consumers report
-    them). Raises Unavailable.
+    them) and told to `unread`. Raises Unavailable.
     """
     marks = {where: Marks() for where in ends}
     first = {where: 0 if begins is None else begins.get(where, 0) for where in ends}
@@ -58,7 +70,8 @@ async def events_of(
                     continue
                 try:
                     envelope = decode_envelope(record.value)
-                except NotAnEnvelope:
+                except NotAnEnvelope as error:
+                    unread(record, str(error))
                     continue
                 if marks[where].accept(envelope.source, envelope.seq):
                     yield record, envelope

@@ -124,7 +124,7 @@ def replay_table(report: ReplayReport) -> Table:
     table = Table(title=found, title_justify="left")
     for heading in ("outcome", "decisions", "first seen at", "what differs"):
         table.add_column(heading)
-    for outcome in ("identical", "different", "other_version", "input_missing"):
+    for outcome in ("identical", "different", "other_version", "input_missing", "unreadable"):
         first = next((example for example in report.examples if example.outcome == outcome), None)
         table.add_row(
             outcome,

@@ -1,24 +1,36 @@
 """Replays recorded decisions bit by bit, from the log alone, and reports what does not come out the same."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 import msgspec
 
-from tidegate.analytics.history import Phases, Watch, ends_of, envelopes, silently
+from tidegate.analytics.history import (
+    Ends,
+    Phases,
+    Unread,
+    Watch,
+    ends_of,
+    envelopes,
+    events_of,
+    silently,
+    unreported,
+)
 from tidegate.analytics.ports import ReplayPort
-from tidegate.events.codec import decode_data, decode_envelope
+from tidegate.events.codec import check_known, decode_data, decode_envelope
 from tidegate.events.config import Routing
 from tidegate.events.control import ConfigPublished
 from tidegate.events.decision import DecisionMade
 from tidegate.events.envelope import Envelope
-from tidegate.events.errors import NotAnEnvelope
-from tidegate.events.log.port import EventLog
+from tidegate.events.errors import BeyondBounds, NotAnEnvelope, UnknownEvent
+from tidegate.events.log.port import EventLog, Record
 from tidegate.events.snapshots import RateSnapshot, pool_subject, target_subject
 from tidegate.events.topics import CONTROL, REQUESTS, SNAPSHOTS
 
 MAX_EXAMPLES = 20
+_UNREAD_EXAMPLES = 10
+"""Of those: what differs must be seen too."""
 
 Read = tuple[str, int]
 """Subject and version of a snapshot that a decision read."""
@@ -50,20 +62,23 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of every decision replayed; examples of the first that were not identical."""
+    """Counts of every decision replayed; examples of the first that were not identical, or could not be read."""
 
     decisions: int
     identical: int
     different: int
     other_version: int
     input_missing: int
+    unreadable: int = 0
+    """Records of the requests topic that no build, or not this one, can read: decisions may be among them."""
     examples: tuple[Example, ...]
 
     @property
     def is_clean(self) -> bool:
-        """There was something to replay, and all of it came out identical, but for what another version of
-        the code decided. A decision whose inputs are missing proves nothing, so it is not clean."""
-        return 0 < self.decisions == self.identical + self.other_version
+        """There was something to replay, every record could be read, and all came out identical, but for what
+        another version of the code decided. A decision whose inputs are missing proves nothing, so it is not clean.
+        """
+        return 0 < self.decisions == self.identical + self.other_version and not self.unreadable
 
 
 async def verify(
@@ -72,23 +87,22 @@ async def verify(
     """Replay every recorded decision that `only` takes. Horizon: how long the log keeps snapshots.
 
     Decisions are read twice, so that only the snapshots they name are held in memory.
-    Raises Unavailable, UnknownEvent.
+    Raises Unavailable, UnknownEvent (of a snapshot or a config).
     """
     chosen = Only() if only is None else only
     needed: set[Read] = set()
+    unread = _Unread(chosen)
     ends = await ends_of(log, REQUESTS)
-    async with aclosing(envelopes(log, ends, "DecisionMade", phases("finding decisions"))) as found:
-        async for envelope in found:
-            decision = decode_data(envelope)
+    async with aclosing(_decisions(log, ends, phases("finding decisions"), unread)) as found:
+        async for _, decision in found:
             if chosen.takes(decision):
                 needed.update(_reads(decision))
     configs = await _configs(log)
     snapshots = await _snapshots(log, needed, phases("reading snapshots"))
     outcomes: Counter[str] = Counter()
-    examples: list[Example] = []
-    async with aclosing(envelopes(log, ends, "DecisionMade", phases("replaying"))) as found:
-        async for envelope in found:
-            decision = decode_data(envelope)
+    examples = unread.examples[:MAX_EXAMPLES]
+    async with aclosing(_decisions(log, ends, phases("replaying"), unreported)) as found:
+        async for envelope, decision in found:
             if not chosen.takes(decision):
                 continue
             outcome, detail = _judge(decision, configs, snapshots, replay)
@@ -101,8 +115,41 @@ async def verify(
         different=outcomes["different"],
         other_version=outcomes["other_version"],
         input_missing=outcomes["input_missing"],
+        unreadable=unread.count,
         examples=tuple(examples),
     )
+
+
+class _Unread:
+    """Counts what cannot be read, from the time on that is asked for, and keeps the first."""
+
+    def __init__(self, only: Only) -> None:
+        self._since_ns = 0 if only.since_ns is None else only.since_ns
+        self.count = 0
+        self.examples: list[Example] = []
+
+    def __call__(self, record: Record, why: str) -> None:
+        if record.append_ns < self._since_ns:
+            return
+        self.count += 1
+        if len(self.examples) < _UNREAD_EXAMPLES:
+            place = f"{record.topic}/{record.partition}/{record.offset}"
+            self.examples.append(Example(place, "", "unreadable", why))
+
+
+async def _decisions(
+    log: EventLog, ends: Ends, watch: Watch, unread: Unread
+) -> AsyncGenerator[tuple[Envelope, DecisionMade]]:
+    """Every decision that can be read. A record of unknown type may be one, so it is told as well."""
+    async with aclosing(events_of(log, ends, watch=watch, unread=unread)) as found:
+        async for record, envelope in found:
+            try:
+                if envelope.type == "DecisionMade":
+                    yield envelope, decode_data(envelope)
+                else:
+                    check_known(envelope)
+            except (BeyondBounds, UnknownEvent) as error:
+                unread(record, str(error))
 
 
 def _reads(decision: DecisionMade) -> list[Read]:

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from support.history import History
+from support.history import History, append
 from support.read_model import memory_log
 from tidegate.analytics.history import Watch
 from tidegate.analytics.replay_verify import MAX_EXAMPLES, Only, verify
 from tidegate.events.config import Routing
 from tidegate.events.decision import DecisionMade
-from tidegate.events.log.port import Outgoing
+from tidegate.events.log.port import Outgoing, TopicPartition
 from tidegate.events.snapshots import RateSnapshot, pool_subject, target_subject
 from tidegate.events.topics import CONTROL, REQUESTS, SNAPSHOTS
 
@@ -93,6 +93,46 @@ async def test_what_is_not_identical_is_counted_apart_with_examples(outcome: str
     assert report.is_clean == (outcome == "other_version")
     assert len(report.examples) == MAX_EXAMPLES
     assert {(example.outcome, example.detail) for example in report.examples} == {(outcome, "rank: 0 != 1")}
+
+
+async def test_a_record_that_cannot_be_read_is_a_finding_with_its_place() -> None:
+    records = History().day(20).outgoing()
+    spoilt = next(at for at, each in enumerate(records) if b'"DecisionMade"' in (each.value or b""))
+    value, where = records[spoilt].value or b"", records[spoilt].partition
+    clean = await verify(await memory_log(records), Judge())
+    for bad in (
+        b"{" + value[2:],  # no envelope
+        value.replace(b'"DecisionMade"', b'"DecisionMadf"'),  # perhaps one of the future
+        value.replace(b'"now_ns":', b'"now_ns":99999999999'),  # a number that nobody holds
+        value.replace(b'"now_ns":', b'"then_ns":'),  # does not fit
+    ):
+        assert bad != value
+        records[spoilt] = records[spoilt]._replace(value=bad)
+        report = await verify(await memory_log(records), Judge())
+        assert (report.unreadable, report.decisions) == (1, clean.decisions - 1)
+        assert report.identical == report.decisions
+        assert not report.is_clean
+        (example,) = report.examples
+        assert example.outcome == "unreadable"
+        assert example.decision.startswith(f"{REQUESTS.name}/{where}/")
+        assert example.detail
+
+
+async def test_many_unreadable_records_leave_room_for_what_differs() -> None:
+    junk = [Outgoing(REQUESTS.name, at % 12, b"x", b"junk") for at in range(30)]
+    report = await verify(await memory_log([*junk, *History().day(60).outgoing()]), Judge("different"))
+    assert report.unreadable == 30
+    assert {example.outcome for example in report.examples} == {"unreadable", "different"}
+    assert len(report.examples) == MAX_EXAMPLES
+
+
+async def test_what_could_not_be_read_before_the_time_asked_for_is_no_finding() -> None:
+    history = History().day(20)
+    log = await memory_log([Outgoing(REQUESTS.name, 0, b"x", b"junk")])
+    appended_ns = log.store.partitions[TopicPartition(REQUESTS.name, 0)].history[0].append_ns
+    await append(log, history.outgoing())
+    assert (await verify(log, Judge(), Only(since_ns=appended_ns))).unreadable == 1
+    assert (await verify(log, Judge(), Only(since_ns=appended_ns + 1))).unreadable == 0
 
 
 async def test_a_config_that_was_never_published_is_a_missing_input() -> None:

@@ -182,8 +182,8 @@ def verify(
     tenant: TenantOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Replay recorded decisions bit by bit; exit code 1 when one differs, when inputs are missing, or when there
-    was nothing to replay."""
+    """Replay recorded decisions bit by bit; exit code 1 when one differs, when inputs are missing, when a record
+    cannot be read, or when there was nothing to replay."""
     from tidegate.analytics import render, replay_verify
     from tidegate.planner.replay import verify as verify_one
     from tidegate.runtime.readmodels import whole_log
