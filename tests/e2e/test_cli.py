@@ -78,7 +78,7 @@ async def first_target(served: Served, request: str) -> str:
     found: list[list[str]] = []
 
     async def projected() -> bool:
-        found[:] = (await served.run("sql", attempts, "--json")).json()["rows"]
+        found[:] = await served.rows(attempts)
         return bool(found)
 
     await until(projected, "the request's attempts in the read model")
@@ -129,12 +129,14 @@ async def test_sql_counts_what_the_providers_served(served: Served) -> None:
         record for name in served.provider_ports for record in (await served.sim(name, "log"))["records"]
     ]
 
+    query = "SELECT count(*) AS n FROM v_ledger"
+
     async def projected() -> bool:
-        found = (await served.run("sql", "SELECT count(*) AS n FROM v_ledger", "--json")).json()
-        assert found["columns"] == ["n"]
-        return bool(found["rows"] == [[len(records)]])
+        return await served.rows(query) == [[len(records)]]
 
     await until(projected, f"{len(records)} attempts in the read model")
+    found = (await served.run("sql", query, "--json")).json()
+    assert (found["columns"], found["rows"]) == (["n"], [[len(records)]])
     refused = await served.run("sql", "DELETE FROM v_ledger", "--json")
     assert refused.code == 2
     assert refused.out == ""
@@ -146,10 +148,7 @@ async def test_a_report_has_sections_for_people_and_programs(served: Served, nam
     await served.settled()
 
     async def projected() -> bool:
-        found = await served.run(
-            "sql", f"SELECT count(*) FROM v_requests WHERE request = '{request}'", "--json"
-        )
-        return bool(found.json()["rows"] == [[1]])
+        return await served.rows(f"SELECT count(*) FROM v_requests WHERE request = '{request}'") == [[1]]
 
     await until(projected, "the request in the read model")
     narrow = {"request": [request], "requests": ["--tenant", "acme"], "usage": ["--tenant", "acme"]}.get(

@@ -30,7 +30,7 @@ ROLES = ("log", "admin", "estimator", "projector", "gateway")
 OPENAI, ANTHROPIC, FLAT = ("alpha", "beta"), ("gamma", "delta"), "plan"
 ROUTES = {"chat": ("alpha", "beta"), "plan": ("plan", "alpha"), "messages": ("gamma", "delta")}
 DEADLINE_S = 60.0
-POLL_S = 0.01
+POLL_S = 0.02
 
 # At each tenth request of a provider exactly one of these strikes: rows of them would close its targets.
 FAULTS = [

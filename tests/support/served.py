@@ -17,6 +17,8 @@ import httpx
 
 from support.fleet import Process, until
 from support.rig import KEY, PRICES, UPSTREAM_KEY, provider
+from tidegate.analytics.client import SocketSource
+from tidegate.analytics.sql import ask
 from tidegate.events.journal.journal import journal_folders, read_position
 from tidegate.events.journal.store import JournalTail
 from tidegate.gateway.credentials import key_digest
@@ -122,6 +124,10 @@ class Served:
             answer = await client.get(f"http://127.0.0.1:{self.provider_ports[name]}/_sim/{path}")
             answer.raise_for_status()
             return answer.json()
+
+    async def rows(self, query: str) -> list[list[Any]]:
+        """What the read model holds now, asked as the command `sql` asks, without a process for it."""
+        return (await ask(SocketSource(self.machine.query_socket), query)).rows
 
     def unsent(self) -> dict[str, int]:
         """Per slot, the newest seq in its journal that the relay has not moved on from."""

@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from tidegate.analytics.client import SocketSource
 from tidegate.analytics.ports import SqlSource
-from tidegate.events.archive_log import ArchivedLog
 from tidegate.events.errors import TidegateError
-from tidegate.projections.readonly import open_read_only
 from tidegate.runtime.machine import Machine
+
+# DuckDB and Arrow take longer to load than the projector to answer: they come where there is no projector.
+if TYPE_CHECKING:
+    from tidegate.events.archive_log import ArchivedLog
 
 
 async def projector_answers(machine: Machine) -> bool:
@@ -28,6 +31,8 @@ async def sql_source(machine: Machine) -> AsyncGenerator[SqlSource]:
     if await projector_answers(machine):
         yield SocketSource(machine.query_socket)
         return
+    from tidegate.projections.readonly import open_read_only
+
     async with open_read_only(machine.projections_path) as engine:
         yield engine
 
@@ -44,8 +49,10 @@ async def read_model_or_none(machine: Machine) -> AsyncGenerator[SqlSource | Non
 
 
 @asynccontextmanager
-async def whole_log(machine: Machine) -> AsyncGenerator[ArchivedLog]:
+async def whole_log(machine: Machine) -> "AsyncGenerator[ArchivedLog]":
     """The log with its archive, read only."""
+    from tidegate.events.archive_log import ArchivedLog
+
     log = ArchivedLog(machine.open_log(), machine.archive_dir)
     try:
         yield log
