@@ -64,9 +64,10 @@ TEST = [
     Suite("unit", covered("tests/unit")),
     *CHECK,
     Suite("contract", covered("tests/contract")),
-    Suite("simulation", covered("tests/simulation")),
+    # Measured, it would take twice as long, and reaches nothing that the others do not.
+    Suite("simulation", [*PYTEST, *NOT_NIGHTLY, "tests/simulation"]),
     Suite("security", covered("tests/security")),
-    # What reads the tree and runs little of it would only be slowed by being measured.
+    # So would what reads the tree and runs little of it.
     Suite("structure", [*PYTEST, *NOT_NIGHTLY, "tests/structure"]),
     Suite("wheel", [sys.executable, "tests/structure/built_wheel.py"]),
     Suite("coverage", [sys.executable, "tests/structure/coverage_figures.py"], Place.ALONE),

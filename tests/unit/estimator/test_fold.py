@@ -55,6 +55,7 @@ def folded(cuts: Sequence[int]) -> dict[str, bytes]:
 WHOLE = folded([])
 
 
+@pytest.mark.unmeasured
 @given(st.lists(st.integers(0, len(ALL)), max_size=12))
 @settings(max_examples=15, deadline=None)
 def test_the_state_does_not_depend_on_how_records_are_cut(cuts: list[int]) -> None:

@@ -131,6 +131,7 @@ SEARCH = (Phase.explicit, Phase.generate)
 SKEWS = st.integers(-90 * 24 * HOUR_NS, 90 * 24 * HOUR_NS)
 
 
+@pytest.mark.unmeasured
 @given(skew_ns=SKEWS)
 @settings(max_examples=25, deadline=None, phases=SEARCH)
 def test_one_wrong_clock_moves_no_window_and_counts_at_most_itself(skew_ns: int) -> None:
@@ -149,6 +150,7 @@ def test_a_clock_that_is_ahead_joins_the_period_that_its_first_request_opened(sk
     assert (found.period_start_ns, found.used) == (NOW_NS, USES + 1)
 
 
+@pytest.mark.unmeasured
 @given(skew_ns=st.integers(AHEAD_NS, 90 * 24 * HOUR_NS))
 @settings(max_examples=10, deadline=None, phases=SEARCH)
 def test_however_far_a_clock_is_ahead_the_beliefs_are_those_of_five_seconds(skew_ns: int) -> None:

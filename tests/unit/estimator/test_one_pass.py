@@ -101,12 +101,14 @@ def bent(draw: st.DrawFn) -> bytes:
     return json.dumps({**event, "data": None}).replace('"data": null', f'"data": {inner}').encode()
 
 
+@pytest.mark.unmeasured
 @given(bent())
 @settings(max_examples=400, deadline=None)
 def test_a_bent_event_is_decoded_alike_or_left_to_the_long_way(value: bytes) -> None:
     agree(value)
 
 
+@pytest.mark.unmeasured
 @given(st.sampled_from(VALUES), st.data())
 @settings(max_examples=300, deadline=None)
 def test_a_damaged_event_is_decoded_alike_or_left_to_the_long_way(value: bytes, data: st.DataObject) -> None:
@@ -153,6 +155,7 @@ ODD: list[bytes | None] = [
 ]  # fmt: skip
 
 
+@pytest.mark.unmeasured
 @given(st.lists(st.tuples(st.integers(0, 299), st.sampled_from(ODD)), max_size=4), st.integers(1, 50))
 @settings(max_examples=40, deadline=None)
 async def test_the_engine_does_with_one_pass_what_it_does_the_long_way(

@@ -61,6 +61,7 @@ def test_a_new_period_starts_from_nothing_and_the_old_one_still_takes_late_use()
     assert ledger.data[PREVIOUS_USED, 0] == 450
 
 
+@pytest.mark.unmeasured
 @given(st.permutations([(k, units) for k, units in enumerate((5, 11, 0, 400, 2)) for _ in range(3)]))
 def test_the_ledger_does_not_depend_on_the_order_of_arrival(uses: list[tuple[int, int]]) -> None:
     ledger = WindowLedger(1)

@@ -85,6 +85,7 @@ def exact_cost(tokens: Tokens, price: ListPrice) -> int:
     return floor(total + Fraction(1, 2))
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=120)
 @given(uses(), variant_prices)
 def test_a_cost_with_parts_and_variants_is_the_exact_sum_rounded_once(
@@ -93,6 +94,7 @@ def test_a_cost_with_parts_and_variants_is_the_exact_sum_rounded_once(
     assert cost_nanousd(tokens, price) == exact_cost(tokens, price)
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=60)
 @given(uses(), variant_prices)
 def test_the_plain_price_of_a_use_costs_the_same_and_has_no_variants(
@@ -267,6 +269,7 @@ def test_a_config_of_plain_prices_has_the_digest_it_always_had() -> None:
     assert routing.digest() == "sha256:23c6a4c17696d71d5f7eaf3ef219ddd2b01c43aa3f37582d7ac8d32cb70f371d"
 
 
+@pytest.mark.unmeasured
 @given(variant_prices)
 def test_a_price_with_everything_survives_the_log(price: ListPrice) -> None:
     assert msgspec.json.decode(msgspec.json.encode(price), type=ListPrice) == price

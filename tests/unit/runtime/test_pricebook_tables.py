@@ -227,6 +227,7 @@ dated = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=25)
 @given(
     st.lists(

@@ -26,6 +26,7 @@ DOCUMENTS = st.recursive(
 )
 
 
+@pytest.mark.unmeasured
 @given(DOCUMENTS)
 def test_every_document_is_read_back_as_it_was(document: dict[str, Any]) -> None:
     assert tomllib.loads(dumps(document)) == document
