@@ -5,8 +5,8 @@ from functools import cache
 
 import coverage
 import httpx
-from httpx._transports import default as httpx_transports
 import pytest
+from httpx._transports import default as httpx_transports
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["support.kafka_broker"]
