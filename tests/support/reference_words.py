@@ -166,7 +166,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "base_url": "`https://host[:port][/path]`, with or without `/v1` at its end, without user, query or fragment; `http` only with"
         " `allow_private`.",
         "model": "The model's name there; it replaces the route's name in the body.",
-        "secret": "Reference to the credential; sent as `Authorization: Bearer` (openai) or `x-api-key` (anthropic).",
+        "secret": "Reference to the credential, 8 printable ASCII characters at least; sent as `Authorization: Bearer` (openai) or `x-api-key` (anthropic).",
         "provider": "Whose API it is (`openai`, `azure`, `x-ai`, `perplexity`, …): how this vendor reports usage is then known. Empty: the general rules.",
         "pool": "Pool it draws on; by default one of its own.",
         "prices": "Dated list prices, each with input and output. Without one in force, and with none observed, the target is refused as `price_unknown`.",

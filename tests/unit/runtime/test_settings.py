@@ -10,6 +10,7 @@ import pytest
 
 from tidegate.events.config import Settings
 from tidegate.runtime.settings import (
+    MIN_SECRET_CHARS,
     ConfigInvalid,
     find_config,
     load_settings,
@@ -323,3 +324,58 @@ def test_secrets_come_from_references_and_are_never_shown(tmp_path: Path) -> Non
 def test_the_json_schema_describes_every_table() -> None:
     schema = msgspec.json.schema(Settings)
     assert {"Settings", "Target", "Pool", "Window", "Route"} <= set(schema["$defs"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (
+            "[gateway]\nport = 9001\n[admin]\nport = 9001",
+            ["admin.port: 9001 is the port of [gateway] already"],
+        ),
+        (
+            '[gateway]\nport = 9001\nhost = "0.0.0.0"\n[admin]\nport = 9001\nhost = "10.0.0.1"',
+            ["admin.port: 9001 is the port of [gateway] already"],
+        ),
+        (
+            "[admin]\nport = 9001\n[metrics]\nport = 9001",
+            ["metrics.port: 9001 is the port of [admin] already"],
+        ),
+        ("[gateway]\nport = 8081", ["admin.port: 8081 is the port of [gateway] already"]),
+        ('[gateway]\nport = 9001\nhost = "10.0.0.2"\n[admin]\nport = 9001\nhost = "10.0.0.1"', []),
+        ("[gateway]\nport = 0\n[admin]\nport = 0\n[metrics]\nport = 0", []),
+    ],
+)
+def test_two_listeners_on_one_port_are_named(lines: str, named: list[str]) -> None:
+    found = mistakes_of(lines) if named else parse_settings(lines) and []
+    assert [mistake.split(": ", 1)[1] for mistake in found] == named
+
+
+def test_a_byte_order_mark_before_the_config_is_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "tidegate.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert load_settings(file) == parse_settings(GOOD)
+    file.write_bytes(b"\xef\xbb\xbfnonsense = 1\n")
+    with pytest.raises(ConfigInvalid) as told:
+        load_settings(file)
+    assert f"{file}:1: nonsense" in told.value.mistakes[0]
+
+
+@pytest.mark.parametrize(
+    ("secret", "says"),
+    [
+        ("", "is not set or empty"),
+        ("  \n", "is empty"),
+        ("sk-sim", f"is too short: at least {MIN_SECRET_CHARS} characters"),
+        ("sk-sim\x07beep", "is not printable: only ASCII"),
+        ("schlüssel-42", "is not printable: only ASCII"),
+    ],
+)
+def test_what_is_wrong_with_a_secret_is_said_without_it(secret: str, says: str) -> None:
+    with pytest.raises(ConfigInvalid) as told:
+        resolve_secret("env:A_KEY", {"A_KEY": secret}, "secret of target `a`")
+    (said,) = told.value.mistakes
+    assert says in said
+    assert "A_KEY" in said
+    assert not secret.strip() or secret not in said
+    assert resolve_secret("env:A_KEY", {"A_KEY": "sk-sim42"}, "secret") == "sk-sim42"

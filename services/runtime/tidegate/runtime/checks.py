@@ -12,6 +12,7 @@ from tidegate.runtime.toml_lines import Path
 from tidegate.runtime.validation import Mistake
 
 _NEVER_FORWARDED = frozenset({"x-api-key", "x-tidegate-attempt-id", "x-forwarded-for", "x-forwarded-host"})
+_EVERY_HOST = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
 _BROKER = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:.]+\]):[1-9]\d{0,4}")
 
 
@@ -24,6 +25,7 @@ def find_mistakes(settings: Settings) -> list[Mistake]:
         *_duplicates("pools", (pool.id for pool in settings.pools)),
         *_duplicates("targets", (target.id for target in settings.targets)),
         *_duplicates("routes", (route.name for route in settings.routes), field="name"),
+        *_ports(settings),
         *_keys(settings),
         *_pools(settings.pools),
         *_targets(settings),
@@ -40,6 +42,23 @@ def _duplicates(table: str, ids: Iterable[str], field: str = "id") -> Iterator[M
         if name in seen:
             yield Mistake((table, index, field), f"`{name}` is used twice in [[{table}]]")
         seen.add(name)
+
+
+def _ports(settings: Settings) -> Iterator[Mistake]:
+    """Listeners of one machine that could not all be opened; port 0 is a free one each time."""
+    known: dict[int, list[tuple[str, str]]] = {}
+    for table, host, port in (
+        ("gateway", settings.gateway.host, settings.gateway.port),
+        ("admin", settings.admin.host, settings.admin.port),
+        ("metrics", settings.metrics.host, settings.metrics.port),
+    ):
+        if not port:
+            continue
+        for other, its_host in known.setdefault(port, []):
+            if host == its_host or not _EVERY_HOST.isdisjoint((host, its_host)):
+                yield Mistake((table, "port"), f"{port} is the port of [{other}] already")
+                break
+        known[port].append((table, host))
 
 
 def _keys(settings: Settings) -> Iterator[Mistake]:

@@ -16,7 +16,8 @@ from tidegate.runtime.validation import BAD, Mistake, build
 
 ENVIRONMENT_VARIABLE = "TIDEGATE_CONFIG"
 FILE_NAME = "tidegate.toml"
-_MIN_SECRET_CHARS = 8
+MIN_SECRET_CHARS = 8
+"""Shorter ones could not be told from words when they are blotted out of logs."""
 
 
 class ConfigInvalid(Refused):
@@ -86,7 +87,7 @@ def parse_settings(text: str, name: str = FILE_NAME, folder: Path = Path()) -> S
 def read_config(path: Path) -> ConfigFile:
     """A config file with its settings. Raises ConfigInvalid, also when it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigInvalid([f"{path} cannot be read: {reason}"]) from error
@@ -163,11 +164,21 @@ def secret_bytes(reference: str, env: Mapping[str, str], what: str) -> bytes:
 def resolve_secret(reference: str, env: Mapping[str, str], what: str) -> str:
     """The text behind a reference. Raises ConfigInvalid naming the reference, never the secret."""
     value = secret_bytes(reference, env, what).strip()
-    if len(value) < _MIN_SECRET_CHARS or any(byte < 0x21 or byte > 0x7E for byte in value):
-        raise ConfigInvalid(
-            [f"{what}: the secret behind {reference} is empty, too short or not printable ASCII"]
-        )
+    wrong = _wrong_with(value)
+    if wrong is not None:
+        raise ConfigInvalid([f"{what}: the secret behind {reference} {wrong}"])
     return value.decode("ascii")
+
+
+def _wrong_with(secret: bytes) -> str | None:
+    """Why it cannot be one, in words that tell nothing of it; None when it can."""
+    if not secret:
+        return "is empty"
+    if any(byte < 0x21 or byte > 0x7E for byte in secret):
+        return "is not printable: only ASCII without spaces can be sent in a header"
+    if len(secret) < MIN_SECRET_CHARS:
+        return f"is too short: at least {MIN_SECRET_CHARS} characters"
+    return None
 
 
 def resolve_secrets(targets: Iterable[Target], env: Mapping[str, str]) -> dict[str, str]:
