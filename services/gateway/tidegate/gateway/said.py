@@ -26,7 +26,9 @@ _CALL = (
 )  # fmt: skip
 _CALL_END = _GAP + rb"\}(?:" + _COMMA + _OF_CALL + b")*" + _GAP + rb"\}" + _GAP + rb"\]"
 
-_CHAT_USUAL = re.compile(rb'"delta":\{"content":"([^"]*+)(?<!\\)"\}')
+_CHAT_USUAL = re.compile(
+    rb'"delta": ?\{(?:"role": ?"assistant", ?)?"(?:reasoning_)?content": ?"([^"]*+)(?<!\\)"\}'
+)
 """As most chunks are spelled."""
 
 _CHAT = re.compile(

@@ -171,6 +171,12 @@ def test_letters_that_come_as_escapes_count_as_the_letters_that_they_are(dialect
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_event_with_blanks_between_its_fields_counts_like_one_without(dialect: Dialect) -> None:
+    event = text_event(dialect, "hello, you").replace(b'":', b'": ').replace(b',"', b', "')
+    assert said(dialect, event) == 10
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_an_event_on_two_data_lines_counts_like_one_on_one(dialect: Dialect) -> None:
     event = text_event(dialect, "hello")
     at = event.index(b'"delta":') + len(b'"delta":')
