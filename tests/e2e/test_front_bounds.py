@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,23 @@ def check_refused(answer: httpx.Response, dialect: str, status: int, code: str) 
     assert parsed["error"]["code"] == code
     assert (parsed.get("type") == "error") == (dialect == "anthropic")
     assert answer.headers["x-tidegate-request-id"]
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+async def test_a_compressed_body_is_refused_by_its_coding_and_a_plain_one_is_not(
+    tmp_path: Path, dialect: str
+) -> None:
+    async with running_rig(tmp_path) as rig:
+        for coding, sent in (("gzip", gzip.compress(ask(dialect))), ("br", b"\x1b\x1d\x00\xf8\x25")):
+            answer = await post(rig, dialect, sent, **{"content-encoding": coding})
+            check_refused(answer, dialect, 415, "body_invalid")
+            assert answer.json()["error"]["type"] == "invalid_request_error"
+            assert f"`content-encoding: {coding}` is not supported" in answer.json()["error"]["message"]
+        for coding in ("identity", "gzip"):  # what can be read is read, whatever its head says
+            answer = await post(rig, dialect, ask(dialect), **{"content-encoding": coding})
+            assert answer.status_code == 200, answer.text
+        answer = await post(rig, dialect, b"\x1f\x8b", **{"content-encoding": "identity"})
+        check_refused(answer, dialect, 400, "body_invalid")
 
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic"])

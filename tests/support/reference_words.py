@@ -286,7 +286,7 @@ ERRORS: dict[str, str] = {
     "route_unknown": "`model` names no route.",
     "state_unsupported": "The request refers to what a provider would have to keep (`previous_response_id`, `conversation`,"
     " `item_reference`, `background`): the gateway is stateless, and what one account stores is no other target's to read.",
-    "body_invalid": "The body is not JSON, or a field is not what the dialect says; the message names it.",
+    "body_invalid": "The body is not JSON, or a field is not what the dialect says; the message names it. 415 when it is compressed.",
     "body_too_large": "Larger than `gateway.max_body_bytes`.",
     "nothing_admitted": "No candidate may serve this request now; the message lists each with its reason.",
     "journal_unwritable": "Nothing can be recorded, so nothing is called. Disk full or relay standing still.",

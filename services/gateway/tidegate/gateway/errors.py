@@ -71,6 +71,7 @@ _OPENAI_TYPES = {
     404: "invalid_request_error",
     408: "timeout_error",
     413: "invalid_request_error",
+    415: "invalid_request_error",
     429: "rate_limit_error",
     504: "timeout_error",
 }
@@ -82,6 +83,7 @@ _ANTHROPIC_TYPES = {
     404: "not_found_error",
     408: "timeout_error",
     413: "request_too_large",
+    415: "invalid_request_error",
     429: "rate_limit_error",
     503: "overloaded_error",
     504: "timeout_error",

@@ -25,7 +25,7 @@ _REQUEST: dict[Dialect, tuple[bytes, ...]] = {
 _REQUEST_IDS = frozenset({b"request-id", b"x-request-id"})
 _RETRY = frozenset({b"retry-after", b"retry-after-ms"})
 _FORMATS = {b"gzip": 47, b"x-gzip": 47, b"deflate": 47}
-_NOT_CODED = (None, b"", b"identity")
+NOT_CODED = (None, b"", b"identity")
 
 
 class _Names(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ def request_id_line(dialect: Dialect, request: str) -> bytes:
 
 def is_coded(upstream: Iterable[Header]) -> bool:
     """True for an answer that is compressed though identity was asked: its bytes mean nothing to us."""
-    return value_of(upstream, b"content-encoding") not in _NOT_CODED
+    return value_of(upstream, b"content-encoding") not in NOT_CODED
 
 
 def decoded_whole(upstream: Iterable[Header], body: bytes, max_bytes: int) -> bytes | None:

@@ -13,6 +13,7 @@ from tidegate.events.partition import partition_of
 from tidegate.events.requests import RequestOutcome
 from tidegate.events.types import Dialect, RouteName
 from tidegate.gateway import counting, headers, recorder, splice
+from tidegate.gateway.asks import Body
 from tidegate.gateway.attempt import Cancelled
 from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.boundary import as_gateway_error, journal_unwritable
@@ -124,7 +125,7 @@ class Worker:
         # The body may have taken long: from here to the last attempt, one config.
         if job.serving is not self._serving:
             job.serve_by(self.caller_of(job.exchange.head))
-        job.body = body = parse_body(job.raw, job.dialect)
+        job.body = body = _parsed(job)
         route = job.serving.routes.get(RouteName(body.model))
         if route is None:
             raise GatewayError("route_unknown", f"There is no route {body.model!r} here.")
@@ -262,6 +263,19 @@ def _untold(job: Job, decision: DecisionMade) -> GatewayError | None:
         f"No target of this route speaks this dialect, and the request cannot be translated: {refusal}.",
         param=refusal.field,
     )
+
+
+def _parsed(job: Job) -> Body:
+    """The body. One that cannot be read may be compressed: only then its head is asked."""
+    try:
+        return parse_body(job.raw, job.dialect)
+    except GatewayError as error:
+        coding = headers.value_of(job.exchange.head.fields, b"content-encoding")
+        if coding is None or coding in headers.NOT_CODED:
+            raise
+        named = coding.decode("latin-1")[:32]
+        said = f"Request body: `content-encoding: {named}` is not supported, send it plain."
+        raise GatewayError("body_invalid", said, status=415) from error
 
 
 def _around_model(job: Job) -> tuple[bytes, bytes]:
