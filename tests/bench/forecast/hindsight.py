@@ -2,7 +2,7 @@
 
 Every request shows its demand; those whose expected metered cost per unit is at least λ use the plan while quota is
 left. λ is what the estimator publishes: the signals go through `fold`, the prices come out of `publish`, worked out
-again every few minutes as in production, so nothing is known that a gateway would not know. Beside it: first come,
+again 300 times in a window (in production more often), so nothing is known that a gateway would not know. Beside it: first come,
 first served, and the seed's throttle (not above 1.5 times the even pace). The bound is the linear programme with
 everything known. Also two windows at once, and no fallback at all: there a request's value is its reference price,
 and one below λ is refused.
