@@ -273,7 +273,7 @@ async def test_reading_pauses_when_nobody_takes_the_body() -> None:
             before = sent
             await asyncio.sleep(0.1)
         assert sent < 12 * MIB
-        assert BUFFER_LIMIT_BYTES < exchange.buffered_bytes <= 3 * BUFFER_LIMIT_BYTES
+        assert BUFFER_LIMIT_BYTES < exchange.buffered_bytes <= BUFFER_LIMIT_BYTES + 256 * 1024
         assert len(await read_all(exchange)) == 16 * MIB
         assert exchange.is_complete
 

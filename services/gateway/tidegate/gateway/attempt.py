@@ -17,7 +17,7 @@ from tidegate.events.money import FREE
 from tidegate.events.signals import AttemptFailed, AttemptStarted, Outcome
 from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId, Dialect
-from tidegate.gateway import headers, rate_limits, taxonomy, told_quota
+from tidegate.gateway import headers, rate_limits, splice, taxonomy, told_quota
 from tidegate.gateway.crossings import Crossed
 from tidegate.gateway.dialects import seals
 from tidegate.gateway.dialects.history import Turns
@@ -145,12 +145,12 @@ class Attempt:
         job, clock, crossed = self.job, self.tools.clock, self.crossed
         asked_ns = clock.mono_ns()
         path = job.endpoint.path if crossed is None else PATHS[crossed.upstream]
-        before, after = job.around_model if crossed is None else crossed.around_model
+        around = job.around_model if crossed is None else crossed.around_model
         prepared, lines = job.caller.call_of(self.target, self.dialect, path)
         try:
             return await self.tools.upstream.send(
                 prepared,
-                b"%b%b%b" % (before, self.target.model_json, after),
+                splice.filled(around, self.target.model_json),
                 b"%b: %b\r\n%b" % (headers.ATTEMPT, self.started.attempt.encode(), lines),
                 self._deadlines(),
                 max(0.001, job.remaining_s()),

@@ -45,7 +45,7 @@ class Crossed(msgspec.Struct, frozen=True):
 
     client: Wire
     upstream: Wire
-    around_model: tuple[bytes, bytes]
+    around_model: splice.Around
     warnings: tuple[str, ...]
     context: Context
     quirks: Quirks = PLAIN
@@ -61,13 +61,15 @@ class Crossed(msgspec.Struct, frozen=True):
 class Crossings:
     """The translations of one request; made when asked for."""
 
-    __slots__ = ("_answer_id", "_body", "_client", "_created_s", "_is_too_large", "_made", "refusal")
+    __slots__ = ("_answer_id", "_client", "_created_s", "_is_too_large", "_kept", "_made", "_raw", "refusal")
 
     def __init__(self, client: Wire, raw: bytes, *, created_s: int, answer_id: str) -> None:
         """Raises GatewayError(body_invalid) for a body that is no JSON object."""
         self._client: Wire = client
-        self._body = _parsed(raw)
-        self._is_too_large = raw.count(b"{") > MAX_OBJECTS and _holds_more_than(MAX_OBJECTS, self._body)
+        body = _parsed(raw)
+        self._is_too_large = raw.count(b"{") > MAX_OBJECTS and _holds_more_than(MAX_OBJECTS, body)
+        self._raw = raw
+        self._kept = body if len(raw) < splice.VIEW_FROM_BYTES else None
         self._created_s = created_s
         self._answer_id = answer_id
         self._made: dict[tuple[Wire, Quirks, Turns], Crossed | None] = {}
@@ -78,12 +80,14 @@ class Crossings:
         """The request in a dialect, None where it would lose what it needs."""
         key = upstream, quirks, turns
         if key not in self._made:
+            if self._kept is None:  # one copy of a long body is enough: others are made again when asked for
+                self._made = {known: made for known, made in self._made.items() if made is None}
             self._made[key] = self._translate(upstream, quirks, turns)
         return self._made[key]
 
     def assistant_turns(self) -> int:
         """How many assistant turns the conversation has so far."""
-        return history.count(self._client, self._body)
+        return history.count(self._client, self._body())
 
     def possible(self, dialects: Collection[Dialect]) -> tuple[Wire, ...]:
         """Which of these dialects can say the request, best first."""
@@ -110,6 +114,10 @@ class Crossings:
         """False when the target's quirks leave no way to say the request; `refusal` then says why."""
         return self._is_own(speech) or self.for_target(speech) is not None
 
+    def _body(self) -> dict[str, Any]:
+        """The parsed request. A long one is parsed each time: beside its bytes it would be held once more."""
+        return _parsed(self._raw) if self._kept is None else self._kept
+
     def _is_own(self, speech: Speech) -> bool:
         return self._client in speech.dialects and speech.quirks == PLAIN
 
@@ -120,11 +128,12 @@ class Crossings:
                 f"more than {MAX_OBJECTS} objects",
             )
             return None
+        body = self._body()
         try:
             made = translate.request(
                 self._client,
                 upstream,
-                self._body,
+                body,
                 model=_MODEL,
                 quirks=quirks,
                 turns=turns,
@@ -134,8 +143,9 @@ class Crossings:
         except RequestRefused as refusal:
             self.refusal = refusal
             return None
-        wants_usage = upstream == self._client == "openai" and self._body.get("stream") is True
-        around = splice.around_model(made.body, include_usage=wants_usage and not quirks.no_stream_options)
+        wants_usage = upstream == self._client == "openai" and body.get("stream") is True
+        edit = splice.pieces_around_model if len(made.body) >= splice.VIEW_FROM_BYTES else splice.around_model
+        around = edit(made.body, include_usage=wants_usage and not quirks.no_stream_options)
         return Crossed(self._client, upstream, around, made.warnings, made.context, quirks, made.service_tier)
 
 

@@ -7,6 +7,7 @@ dictionaries, head and first bytes in one write. Both paths share the cancel hoo
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from io import BytesIO
 from typing import Any, Literal, Protocol, cast
 
 from starlette.requests import ClientDisconnect
@@ -28,6 +29,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Direct = Callable[["Exchange"], Awaitable[None] | None]
 """Serves a request without ASGI's dictionaries; None: it is one for the ASGI application."""
 
+GATHER_FROM_BYTES = 256 * 1024
+"""From here on a body that is read whole is gathered in one block."""
 EXTENSION = "tidegate.exchange"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BAD_FIELD = re.compile(rb"[\x00\r\n]")
@@ -75,6 +78,7 @@ class Exchange:
         "_connection",
         "_delivered",
         "_expect_continue",
+        "_gathered",
         "_head",
         "_head_only",
         "_hook",
@@ -103,6 +107,7 @@ class Exchange:
         self._version_10 = version_10
         self._expect_continue = head.expect_continue
         self._chunks: list[bytes] = []
+        self._gathered: BytesIO | None = None
         self._unread = 0
         self._wants_all = False
         self._delivered = False
@@ -124,10 +129,16 @@ class Exchange:
 
     def take_body(self, data: bytes, high_water_bytes: int) -> None:
         """Body bytes from the wire; pauses reading above the high-water mark unless all is wanted."""
-        self._chunks.append(data)
-        self.body_bytes += len(data)
         self._unread += len(data)
-        if not self._wants_all:
+        self.body_bytes += len(data)
+        if self._gathered is not None:
+            self._gathered.write(data)
+            return
+        self._chunks.append(data)
+        if self._wants_all:
+            if self._unread > GATHER_FROM_BYTES:
+                self._gather()
+        else:
             if self._unread > high_water_bytes:
                 self._connection.pause_reading()
             self._wake()
@@ -378,11 +389,21 @@ class Exchange:
 
     def _take_chunks(self) -> bytes:
         chunks = self._chunks
-        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if self._gathered is not None:
+            body = self._gathered.getvalue()
+            self._gathered = None
+        else:
+            body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         self._chunks = []
         self._unread = 0
         self._connection.resume_reading()
         return body
+
+    def _gather(self) -> None:
+        """Go on in one growing block: its value is taken without a copy, pieces would be there twice when joined."""
+        self._gathered = BytesIO()
+        self._gathered.writelines(self._chunks)
+        self._chunks = []
 
     async def _wait(self) -> None:
         if self._waiter is None or self._waiter.done():

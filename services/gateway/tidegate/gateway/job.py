@@ -15,6 +15,7 @@ from tidegate.gateway.crossings import Crossings
 from tidegate.gateway.endpoints import Endpoint
 from tidegate.gateway.errors import GatewayError, error_event, render, request_id_line
 from tidegate.gateway.exchange import Exchange, Reason
+from tidegate.gateway.splice import Around
 
 _LEFT: frozenset[Reason] = frozenset({"client_gone", "client_fault"})
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -100,7 +101,7 @@ class Job:
         self.refused_lines = b""
         """What the upstream that refused last said of its limits and its request id."""
         # Set in order by the front; reading one too early is a programming error.
-        self.around_model: tuple[bytes, bytes]
+        self.around_model: Around
         self.body: Body
         self.ask: Ask
         self.route: Route

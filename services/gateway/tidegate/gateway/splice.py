@@ -5,8 +5,12 @@ from typing import cast
 
 import msgspec
 
+from tidegate.gateway.outbound.rest import Pieces
+
 Span = tuple[int, int]
 Edit = tuple[int, int, bytes]
+Around = tuple[bytes, bytes] | tuple[Pieces, Pieces]
+"""What stands before and after the value of `model`: copied where the body is short, else views of it."""
 _Values = dict[str, msgspec.Raw]
 
 _values = msgspec.json.Decoder(_Values)
@@ -26,6 +30,8 @@ FIND_BELOW_BYTES = 8192
 
 MAX_NAMES = 1_000
 """Names on one level of a document that is edited."""
+VIEW_FROM_BYTES = 262_144
+"""From here on a body is not copied to be edited: it is sent from where it lies."""
 COUNT_FROM_BYTES = 131_072
 """From here on, names are counted while they are read: a shorter document cannot hold enough to matter."""
 _TOO_MANY = f"more than {MAX_NAMES} names on one level"
@@ -47,11 +53,7 @@ def around_model(body: bytes, *, include_usage: bool) -> tuple[bytes, bytes]:
     `model` or `stream_options` twice on the top level (or `include_usage` within) is refused: two readers of
     such a body may each see another value. Raises SpliceRefused.
     """
-    values = _decode(body)
-    value = values.get("model")
-    if value is None or memoryview(value)[0] != 0x22:
-        raise SpliceRefused("`model` must be a string")
-    start, end = _locate(body, values, "model")
+    values, start, end = _model_in(body)
     if not include_usage:
         return body[:start], body[end:]
     from_, to, text = _usage_edit(body, values)
@@ -60,10 +62,42 @@ def around_model(body: bytes, *, include_usage: bool) -> tuple[bytes, bytes]:
     return body[:start], b"%b%b%b" % (body[end:from_], text, body[to:])
 
 
-def around_parsed_model(body: bytes, *, include_usage: bool) -> tuple[bytes, bytes]:
-    """As `around_model`, for a body already decoded as a JSON object with a string `model` on its top level."""
+def pieces_around_model(body: bytes, *, include_usage: bool) -> tuple[Pieces, Pieces]:
+    """As `around_model`, in views of `body`."""
+    values, start, end = _model_in(body)
+    view = memoryview(body)
+    if not include_usage:
+        return (view[:start],), (view[end:],)
+    from_, to, text = _usage_edit(body, values)
+    if from_ < start:
+        return (view[:from_], text, view[to:start]), (view[end:],)
+    return (view[:start],), (view[end:from_], text, view[to:])
+
+
+def around_parsed_model(body: bytes, *, include_usage: bool) -> Around:
+    """As `around_model`, for a body already decoded as a JSON object with a string `model` on its top level; a long
+    one is not copied."""
+    if len(body) >= VIEW_FROM_BYTES:
+        return pieces_around_model(body, include_usage=include_usage)
     plain = _around_plain(body, include_usage=include_usage) if len(body) < FIND_BELOW_BYTES else None
     return around_model(body, include_usage=include_usage) if plain is None else plain
+
+
+def filled(around: Around, model: bytes) -> bytes | Pieces:
+    """The document with this value of `model`."""
+    before, after = around
+    if isinstance(before, bytes):
+        return b"%b%b%b" % (before, model, cast("bytes", after))
+    return (*before, model, *cast("Pieces", after))
+
+
+def _model_in(body: bytes) -> tuple[_Values, int, int]:
+    """The raw values of a body, and where the value of `model` begins and ends."""
+    values = _decode(body)
+    value = values.get("model")
+    if value is None or memoryview(value)[0] != 0x22:
+        raise SpliceRefused("`model` must be a string")
+    return values, *_locate(body, values, "model")
 
 
 def _around_plain(body: bytes, *, include_usage: bool) -> tuple[bytes, bytes] | None:

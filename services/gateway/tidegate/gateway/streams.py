@@ -17,6 +17,7 @@ from tidegate.gateway.said import produced_tokens as produced_in
 from tidegate.gateway.settlements import Ending
 from tidegate.gateway.taxonomy import Failure
 
+_NOTHING = Step()
 _WHOLE_BYTES = 1024 * 1024
 """How much is read of an answer that is no stream, for what it says of its usage."""
 
@@ -50,10 +51,15 @@ class StreamRelay:
                 data = await attempt.read(self._upstream)
             except UpstreamError as error:
                 return self._broken(error)
-            step = self._phases.feed(data) if data else self._phases.end()
-            done, failure = await self._take(step, at_end=not data)
+            step, at_end = self._phases.feed(data) if data else self._phases.end(), not data
+            data = b""  # what the client does not take is held once, where it waits for the socket
+            done, failure = await self._take(step, at_end=at_end)
             if done:
                 return failure
+            step = _NOTHING
+            if attempt.job.exchange.write_paused:
+                await self._wait_for_client()
+                attempt.job.cancel_action = None
 
     async def _take(self, step: Step, *, at_end: bool) -> tuple[bool, Failure | None]:
         attempt, exchange = self._attempt, self._attempt.job.exchange
@@ -70,8 +76,6 @@ class StreamRelay:
             exchange.write(step.forward)
             if not self._is_noted:
                 self._note_first_token()
-            if exchange.write_paused:
-                await self._wait_for_client()
         if at_end:
             return True, self._truncated("stream_unterminated", "stream ended without its terminal event")
         if step.fault is not None:

@@ -22,6 +22,7 @@ from tidegate.gateway.outbound.httpx_surface import ExchangeStream, as_httpx, de
 from tidegate.gateway.outbound.origin import Origin, OriginPolicy, parse_target
 from tidegate.gateway.outbound.pool import Pool, PoolStats
 from tidegate.gateway.outbound.resolve import Lookup, ResolveCache, system_lookup
+from tidegate.gateway.outbound.rest import Pieces
 
 POLICY_EXTENSION = "tidegate.policy"
 _DEFAULT_POLICY = OriginPolicy()
@@ -93,7 +94,7 @@ class Upstream(httpx.AsyncBaseTransport):
     async def send(
         self,
         target: PreparedTarget,
-        body: bytes = b"",
+        body: bytes | Pieces = b"",
         lines: bytes = b"",
         deadlines: Deadlines = _DEFAULT_DEADLINES,
         total_s: float = inf,
@@ -101,15 +102,20 @@ class Upstream(httpx.AsyncBaseTransport):
     ) -> UpstreamExchange:
         """Send one request and return once the response head is complete.
 
-        `lines` are header lines of this request alone, from `render_headers`. `deadlines` are in seconds:
-        connect from this call, header and first token from the written request, idle between body pieces;
-        `total_s` from this call to the end of the body. `on_sent` is called when the request was written.
-        Cancelling frees all.
+        A `body` in pieces goes out from where it lies, as the socket takes it. `lines` are header lines of this
+        request alone, from `render_headers`. `deadlines` are in seconds: connect from this call, header and first
+        token from the written request, idle between body pieces; `total_s` from this call to the end of the body.
+        `on_sent` is called when the request was written. Cancelling frees all.
 
         Raises:
             UpstreamError: says in which phase, and whether a request byte was written.
         """
-        request = target.head.render(body, lines)
+        rest: Pieces = ()
+        if isinstance(body, bytes):
+            request = target.head.render(body, lines)
+        else:
+            request, rest = target.head.render_head(sum(map(len, body)), lines), body
+        del body
         loop = asyncio.get_running_loop()
         now = loop.time()
         total_at = now + total_s
@@ -119,6 +125,10 @@ class Upstream(httpx.AsyncBaseTransport):
             now = loop.time()
         exchange = UpstreamExchange(connection, Countdown(deadlines, now=now, total_at=total_at), loop)
         connection.start(exchange, request, is_head=target.head.is_head)
+        if rest:
+            connection.send_rest(rest)
+        # While the answer is awaited, only the socket may hold on to what it has not sent.
+        del request, rest
         if on_sent is not None:
             on_sent()
         await exchange.wait_head()

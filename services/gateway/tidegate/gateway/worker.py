@@ -278,7 +278,7 @@ def _parsed(job: Job) -> Body:
         raise GatewayError("body_invalid", said, status=415) from error
 
 
-def _around_model(job: Job) -> tuple[bytes, bytes]:
+def _around_model(job: Job) -> splice.Around:
     include_usage = bool(job.body.stream) and job.dialect == "openai"
     try:
         return splice.around_parsed_model(job.raw, include_usage=include_usage)

@@ -19,6 +19,7 @@ from tidegate.gateway.outbound.faults import (
     UpstreamError,
 )
 from tidegate.gateway.outbound.framing import FramingFault, ResponseReader
+from tidegate.gateway.outbound.rest import Pieces, Rest
 
 _EXPIRED: dict[Expiry, type[UpstreamError]] = {
     "total": TotalTimeout,
@@ -72,6 +73,7 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_poller",
         "_reader",
+        "_rest",
         "_transport",
         "is_closed",
         "is_pooled",
@@ -84,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._reader = ResponseReader()
         self._poller = select.poll()
+        self._rest = Rest()
         self._exchange: UpstreamExchange | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
@@ -102,6 +105,11 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
         self._arm(exchange.countdown.due())
 
+    def send_rest(self, pieces: Pieces) -> None:
+        """Send what follows what `start` wrote, no faster than the socket takes it."""
+        self._rest = Rest(pieces)
+        self._send_on()
+
     def is_usable(self, now: float) -> bool:
         """False when closed or too old, or when the socket is readable: an idle one can only hold an end of
         stream that the loop has not told us yet, or bytes that nobody asked for."""
@@ -111,6 +119,7 @@ class Connection(asyncio.Protocol):
         """Drop the socket without a goodbye: nothing is outstanding that a peer would need one for."""
         if not self.is_closed:
             self.is_closed = True
+            self._rest = Rest()
             self._transport.abort()
 
     def shut_down(self) -> None:
@@ -143,7 +152,8 @@ class Connection(asyncio.Protocol):
 
     def has_unsent_bytes(self) -> bool:
         """True while part of the request still waits for the socket."""
-        return self._is_write_paused or self._transport.get_write_buffer_size() > 0
+        unsent = self._is_write_paused or not self._rest.is_over
+        return unsent or self._transport.get_write_buffer_size() > 0
 
     # What the event loop tells us.
 
@@ -157,8 +167,9 @@ class Connection(asyncio.Protocol):
         self._is_write_paused = True
 
     def resume_writing(self) -> None:
-        """Most of the request is out."""
+        """Most of what was written is out."""
         self._is_write_paused = False
+        self._send_on()
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the response, or of nothing: an idle connection must not speak."""
@@ -198,6 +209,10 @@ class Connection(asyncio.Protocol):
             self._alarm.cancel()
             self._alarm = None
         self._home.closed(self)
+
+    def _send_on(self) -> None:
+        while not (self._is_write_paused or self._rest.is_over or self._is_gone()):
+            self._transport.write(self._rest.take())
 
     def _is_gone(self) -> bool:
         """Closed, perhaps by a fault that the loop will tell us only in its next turn."""

@@ -10,7 +10,8 @@ from tidegate.gateway.outbound.countdown import Countdown
 from tidegate.gateway.outbound.faults import ExchangeCancelled, UpstreamError
 from tidegate.gateway.outbound.framing import Header
 
-BUFFER_LIMIT_BYTES = 256 * 1024
+BUFFER_LIMIT_BYTES = 64 * 1024
+"""Unread bytes at which reading pauses; one read of the loop, up to 256 KiB, may pass it."""
 
 
 class Wire(Protocol):

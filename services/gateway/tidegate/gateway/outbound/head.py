@@ -66,6 +66,10 @@ class RequestHead:
             return b"%b%bcontent-length: %d\r\n\r\n%b" % (self._prefix, lines, len(body), body)
         return b"%b%b%b\r\n" % (self._prefix, lines, self._empty)
 
+    def render_head(self, body_bytes: int, lines: bytes = b"") -> bytes:
+        """The request up to its body, which follows in pieces."""
+        return b"%b%bcontent-length: %d\r\n\r\n" % (self._prefix, lines, body_bytes)
+
 
 def render_headers(headers: Iterable[Header]) -> bytes:
     """Header lines. Raises TargetInvalid naming the header (never its value) that must not be sent."""

@@ -1,0 +1,130 @@
+"""What requests and streams cost in memory: large bodies are held about once, a slow reader holds one read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from support.worker_process import WorkerProcess, worker_process
+
+MIB = 1024 * 1024
+PATIENCE_S = 30
+SETTLE_S = 0.05
+Serving = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def upstream(serving: Serving) -> AsyncGenerator[int]:
+    """The port of a server; its connections are cut at the end."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await serving(reader, writer)
+
+    server = await asyncio.start_server(served, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
+
+
+async def settled(measure: Callable[[], float]) -> float:
+    """The figure once it stands still."""
+    before, same = measure(), 0
+    async with asyncio.timeout(PATIENCE_S):
+        while same < 8:
+            await asyncio.sleep(SETTLE_S)
+            now = measure()
+            same = same + 1 if abs(now - before) < MIB / 4 else 0
+            before = now
+    return before
+
+
+def body_of(route: str, size_bytes: int, *, stream: bool) -> bytes:
+    content = "word " * (size_bytes // 5)
+    return json.dumps(
+        {
+            "model": route,
+            "max_tokens": 100,
+            "messages": [{"role": "user", "content": content}],
+            "stream": stream,
+        }
+    ).encode()
+
+
+@pytest.mark.parametrize(("route", "stream"), [("openai", True), ("anthropic", False)])
+async def test_requests_that_wait_for_their_answer_hold_little_more_than_their_bodies(
+    tmp_path: Path, route: str, stream: bool
+) -> None:
+    # A chat client: the second dialect is one that its body has to be translated into.
+    body, count, received = body_of(route, 6 * MIB, stream=stream), 6, 0
+    all_are_there = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal received
+        while data := await reader.read(MIB):
+            received += len(data)
+            if received >= count * 6 * MIB * 0.99:
+                all_are_there.set()
+
+    async with upstream(serve) as port, worker_process(tmp_path, port, ("openai", "anthropic")) as worker:
+        before = worker.rss_bytes()
+        clients = []
+        for _ in range(count):
+            _, writer = await asyncio.open_connection("127.0.0.1", worker.port)
+            writer.write(worker.request(body))
+            await writer.drain()
+            clients.append(writer)
+        async with asyncio.timeout(PATIENCE_S):
+            await all_are_there.wait()
+        grown = await settled(worker.rss_bytes) - before
+        for writer in clients:
+            writer.close()
+    assert grown / (count * len(body)) < (2.7 if route == "anthropic" else 1.7), grown
+
+
+def slow_client(worker: WorkerProcess, body: bytes) -> socket.socket:
+    """Asks, and never reads."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", worker.port))
+    client.sendall(worker.request(body))
+    return client
+
+
+async def test_a_stream_whose_client_does_not_read_holds_no_more_than_half_a_mebibyte(tmp_path: Path) -> None:
+    event = b'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n'
+    block = (event % (b"x" * 200)) * 200
+    sent = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        while True:
+            writer.write(b"%x\r\n%b\r\n" % (len(block), block))
+            await writer.drain()
+            sent += len(block)
+
+    count, body = 50, body_of("openai", 20, stream=True)
+    async with upstream(serve) as port, worker_process(tmp_path, port) as worker:
+        before = worker.rss_bytes()
+        clients = [slow_client(worker, body) for _ in range(count)]
+        await settled(lambda: float(sent))
+        grown = await settled(worker.rss_bytes) - before
+        for client in clients:
+            client.close()
+    assert sent > count * MIB / 4
+    assert grown / count < 600 * 1024, grown / count
