@@ -249,6 +249,15 @@ def test_a_pod_that_ends_is_given_the_time_its_drain_may_take(variant: str) -> N
     assert readiness["periodSeconds"] <= 2
 
 
+def test_what_a_worker_may_hold_fits_into_the_memory_of_its_pod(variant: str) -> None:
+    gateway, mib = settings_of(variant).gateway, 1024**2
+    limit = container(variant, "tidegate-gateway", "gateway")["resources"]["limits"]["memory"]
+    given = int(limit[:-2]) * {"Mi": mib, "Gi": GIB}[limit[-2:]]
+    held = gateway.max_held_body_bytes or max(given // 4 // gateway.workers, gateway.max_body_bytes)
+    own, a_stream = 90 * mib, mib // 2
+    assert own + 2 * held + gateway.max_in_flight * a_stream <= given, variant
+
+
 def test_volumes_hold_a_full_journal_and_survive_their_pods(variant: str) -> None:
     log = settings_of(variant).log
     for name in ("tidegate-gateway", "tidegate-projector"):

@@ -345,6 +345,8 @@ class GatewaySettings(
     workers: Annotated[int, Meta(gt=0, le=256)] = 1
     slot: Slot = "gw"
     max_body_bytes: Annotated[int, Meta(gt=0, le=1 << 30)] = 32 * 1024 * 1024
+    max_held_body_bytes: Bytes | None = None
+    """Of all bodies a worker holds together; None: its part of a quarter of the memory it may use."""
     max_in_flight: Count = 2_000
     keepalive_s: Seconds = 75.0
     header_deadline_s: Seconds = 10.0

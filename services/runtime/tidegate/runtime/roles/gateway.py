@@ -20,6 +20,7 @@ from tidegate.planner.follower import Follower
 from tidegate.planner.overlay import Overlay
 from tidegate.planner.planner import Planner
 from tidegate.planner.rng import SplitMix64
+from tidegate.runtime import memory
 from tidegate.runtime.gateway_planner import GatewayPlanner
 from tidegate.runtime.local_switch import LocalSwitch
 from tidegate.runtime.machine import Machine
@@ -207,6 +208,8 @@ def limits_of(settings: GatewaySettings) -> ServerLimits:
     """The listener's limits as configured."""
     return ServerLimits(
         max_body_bytes=settings.max_body_bytes,
+        max_held_body_bytes=settings.max_held_body_bytes
+        or memory.held_body_bytes(memory.allowed_bytes(), settings.workers, settings.max_body_bytes),
         header_deadline_s=settings.header_deadline_s,
         body_deadline_s=settings.body_deadline_s,
         keep_alive_s=settings.keepalive_s,
