@@ -678,7 +678,7 @@ class Recorder:
         self.is_open = False
         self.blocks[-1][2] = proof
 
-    def end(self, stop: Any, stop_sequence: str | None, tokens: Any) -> None:
+    def end(self, stop: Any, stop_sequence: str | None, tokens: Any, tier: str | None = None) -> None:
         raise AssertionError
 
 
