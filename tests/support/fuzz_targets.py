@@ -12,6 +12,7 @@ import httptools
 import msgspec
 import orjson
 
+from support.around import joined
 from support.dialect_answers import WIRES
 from support.dialect_calls import CONTEXT
 from support.sse_reader import Event, SseReader, reference
@@ -23,7 +24,7 @@ from tidegate.gateway.phases import StreamPhases
 from tidegate.gateway.refusals import Refusal
 from tidegate.gateway.request_head import Fields, read_head
 from tidegate.gateway.server_limits import ServerLimits
-from tidegate.gateway.splice import SpliceRefused, around_model, around_parsed_model
+from tidegate.gateway.splice import Around, SpliceRefused, around_model, around_parsed_model
 from tidegate.gateway.sse import UnitCutter, split_units
 
 PAIRS = list(product(WIRES, WIRES))
@@ -146,19 +147,19 @@ def splice(data: bytes) -> None:
     try:
         body.decode()
         _HAS_MODEL.decode(body)
-        edits: list[Callable[..., tuple[bytes, bytes]]] = [around_model, around_parsed_model]
+        edits: list[Callable[..., Around]] = [around_model, around_parsed_model]
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         edits = [around_model]
-    made: set[tuple[bytes, bytes] | None] = set()
+    made: set[bytes | None] = set()
     for edit in edits:
         try:
-            made.add(edit(body, include_usage=include_usage))
+            made.add(joined(edit(body, include_usage=include_usage), b'"real"'))
         except SpliceRefused:
             made.add(None)
-    for parts in made - {None}:
-        assert parts is not None
+    for edited in made - {None}:
+        assert edited is not None
         try:
-            before, after = json.loads(body), json.loads(b'"real"'.join(parts))
+            before, after = json.loads(body), json.loads(edited)
         except (ValueError, RecursionError):
             continue  # not text, or too deep: nobody reads it
         before["model"] = "real"

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from support.around import joined
 from tidegate.gateway.crossings import MAX_OBJECTS, Crossings, Speech, crossed_dialects
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.quirks import Quirks
@@ -21,8 +22,7 @@ def crossings(client: Wire = "openai", **fields: Any) -> Crossings:
 def sent(made: Crossings, speech: Speech) -> dict[str, Any]:
     crossed = made.for_target(speech)
     assert crossed is not None
-    before, after = crossed.around_model
-    found: dict[str, Any] = orjson.loads(before + b'"real"' + after)
+    found: dict[str, Any] = orjson.loads(joined(crossed.around_model, b'"real"'))
     assert found["model"] == "real"
     return found
 

@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+from support.around import joined
 from tidegate.gateway import attempt
 from tidegate.gateway.crossings import Crossings, Speech
 from tidegate.gateway.origins import Origins
@@ -30,7 +31,7 @@ def told(*content: dict[str, Any]) -> bytes | None:
     target: Any = SimpleNamespace(origin="anthropic", speech=Speech(("anthropic",)))
     tools: Any = SimpleNamespace(origins=Origins())
     crossed = attempt._crossed(tools, job, target)
-    return None if crossed is None else b"m".join(crossed.around_model)
+    return None if crossed is None else joined(crossed.around_model, b"m")
 
 
 def test_what_another_worker_carried_is_taken_out() -> None:

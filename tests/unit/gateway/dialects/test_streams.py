@@ -660,7 +660,7 @@ class Recorder:
         self.blocks: list[list[Any]] = []
         self.is_open = False
 
-    def begin(self, answer_id: str, model: str, created_s: int | None) -> None:
+    def begin(self, answer_id: str, model: str, created_s: int | None, tier: str | None = None) -> None:
         raise AssertionError
 
     def open(self, head: Head) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from support.around import joined
 from tidegate.gateway import splice
 from tidegate.gateway.splice import SpliceRefused
 
@@ -261,7 +262,7 @@ def test_a_decoded_body_is_edited_as_one_that_nobody_looked_at(text: str, includ
     body = text.encode()
     assume(isinstance(orjson.loads(body).get("model"), str))
 
-    def edited(edit: Callable[..., tuple[bytes, bytes]]) -> tuple[bytes, bytes] | None:
+    def edited(edit: Callable[..., splice.Around]) -> splice.Around | None:
         try:
             return edit(body, include_usage=include_usage)
         except SpliceRefused:
@@ -270,7 +271,7 @@ def test_a_decoded_body_is_edited_as_one_that_nobody_looked_at(text: str, includ
     ours, plain = edited(splice.around_parsed_model), edited(splice.around_model)
     if include_usage and ours is not None and plain is not None:
         # The same edit; only where it lies, before or after the model, may differ in how it is cut.
-        assert b"x".join(ours) == b"x".join(plain)
+        assert joined(ours, b"x") == joined(plain, b"x")
     else:
         assert ours == plain
 
@@ -280,7 +281,7 @@ def test_a_decoded_body_that_has_stream_options_already_gets_the_same_edit(optio
     body = b'{"model":"m","stream_options":' + options + b',"messages":[]}'
     edited = splice.around_parsed_model(body, include_usage=True)
     assert edited == splice.around_model(body, include_usage=True)
-    assert orjson.loads(b'"m"'.join(edited))["stream_options"]["include_usage"] is True
+    assert orjson.loads(joined(edited, b'"m"'))["stream_options"]["include_usage"] is True
 
 
 def test_a_walk_that_cannot_read_a_name_refuses() -> None:
