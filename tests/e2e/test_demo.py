@@ -183,6 +183,15 @@ def test_a_ledger_that_is_not_the_invoice_is_said_and_the_exit_code_is_1(
     assert "where to look next" in result.stdout
 
 
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
+    """Where shells start tests in the background, INT is ignored, also by what tests start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded_interrupts")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_demo_that_is_interrupted_leaves_no_process_behind(folder: Path, number: signal.Signals) -> None:
     command = [*TIDEGATE, "demo", "--json", "--folder", str(folder / "run")]
