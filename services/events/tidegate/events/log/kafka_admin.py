@@ -8,7 +8,13 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    NodeNotReadyError,
+    TopicAlreadyExistsError,
+    for_code,
+)
 
 from tidegate.events.errors import LogUnavailable, Refused
 from tidegate.events.log.kafka_settings import KafkaSettings
@@ -139,8 +145,15 @@ async def _found(admin: AIOKafkaAdminClient, plan: Sequence[KafkaTopic]) -> dict
 
 
 async def _described(admin: AIOKafkaAdminClient) -> dict[str, Any]:
-    """Every topic of the cluster, by name: a request that names one makes a stock broker create it."""
-    return {topic["topic"]: topic for topic in await admin.describe_topics()}
+    """Every topic of the cluster, by name: a request that names one makes a stock broker create it.
+
+    Any broker is asked, perhaps one that is down while the others are well: then another one, until the deadline.
+    """
+    while True:
+        try:
+            return {topic["topic"]: topic for topic in await admin.describe_topics()}
+        except (NodeNotReadyError, KafkaConnectionError):
+            await asyncio.sleep(_VISIBLE_POLL_S)
 
 
 def _is_ready(described: Mapping[str, Any]) -> bool:
