@@ -23,6 +23,7 @@ from tidegate.analytics.ledger import Ledger
 from tidegate.analytics.reconcile import plan
 from tidegate.events.journal.orphans import settle_orphans
 from tidegate.events.journal.store import JournalStore
+from tidegate.events.money import Tokens, cost_nanousd
 from tidegate.events.signals import UsageSettled
 from tidegate.runtime.billing import Bills
 from tidegate.simulator.server import RunningSimulator
@@ -96,6 +97,19 @@ async def check_bill(rig: Rig, simulator: RunningSimulator) -> None:
     )
 
 
+def check_plans(rig: Rig) -> None:
+    """Each plan was made at the tier that the provider was then asked for, and its cash is that tier's price."""
+    plans = {envelope.request: data for envelope, data in rig.events("DecisionMade")}
+    for envelope, start in rig.events("AttemptStarted"):
+        decision = plans[envelope.request]
+        (chosen,) = decision.candidates
+        assert dict(decision.ask.service_tiers).get(start.target) == start.service_tier
+        tokens = Tokens(
+            decision.ask.input_tokens, output=chosen.expected_output_tokens, service_tier=start.service_tier
+        )
+        assert chosen.expected_cached_tokens or chosen.price.cash == cost_nanousd(tokens, start.price)
+
+
 async def test_a_tier_that_is_asked_for_is_charged_as_it_is_billed_on_both_sides_of_a_mark(
     tmp_path: Path,
 ) -> None:
@@ -110,6 +124,7 @@ async def test_a_tier_that_is_asked_for_is_charged_as_it_is_billed_on_both_sides
             for way in ways:
                 assert await is_long(rig, simulator, dialect, dialect, extra_body=way) == [False, True]
         await check_bill(rig, simulator)
+        check_plans(rig)
         served = {(line.dialect, line.service_tier) for line in lines(simulator)}
         assert served == {
             *product(("openai", "responses"), (None, "flex", "priority")),
@@ -186,6 +201,7 @@ async def test_whoever_leaves_is_charged_as_the_tier_that_was_asked_for_and_exac
         served = {line.attempt: line.service_tier for line in lines(simulator)}
         started = {start.attempt: start.service_tier for start in rig.data("AttemptStarted")}
         assert started == served, "what the provider was asked is known before it answers"
+        check_plans(rig)
         assert set(served.values()) == {None, asked}
         for end in rig.data("UsageSettled"):
             share = {None: 1, "priority": 3, "flex": 0.5}[served[end.attempt]]

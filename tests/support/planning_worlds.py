@@ -3,11 +3,12 @@
 from random import Random
 from typing import NamedTuple
 
+import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from support.planning import HOUR_NS, NOW_NS, S, ask, flat, of_pool, of_target, routing, target, used, window
-from tidegate.events.config import DatedPrice, Pool, Routing, Target
+from tidegate.events.config import DatedPrice, Pool, Routing, Target, VariantPrice
 from tidegate.events.decision import Ask, LocalView, WindowUse
 from tidegate.events.snapshots import Belief, RateSnapshot
 from tidegate.events.types import PoolId, WindowId
@@ -16,6 +17,7 @@ FAIR = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCh
 """How long an example takes says nothing on a shared machine."""
 
 PERIOD_NS = NOW_NS - NOW_NS % HOUR_NS
+TIERS = ["flex", "priority"]
 WINDOWS = window("5h", "tokens", 20_000), window("week", "nanousd", 2 * 10**8)
 
 
@@ -60,6 +62,43 @@ def world_of(seed: int) -> World:
     )
     local = {name: _local(r) for name in names if r.random() < 0.6}
     return World(config, {each.subject: each for each in found}, asked, local)
+
+
+def tiered_worlds() -> st.SearchStrategy[World]:
+    """The same, where targets have prices for service tiers, and of some a tier is asked."""
+    return st.integers(0, 2**32).map(tiered_world_of)
+
+
+def tiered_world_of(seed: int) -> World:
+    """The world of a seed, with service tiers."""
+    world, r = world_of(seed), Random(~seed)
+    targets = tuple(_tiered(r, each) for each in world.routing.targets)
+    asked = tuple((each.id, r.choice(TIERS)) for each in targets if r.random() < 0.8)
+    return world._replace(
+        routing=msgspec.structs.replace(world.routing, targets=targets),
+        ask=msgspec.structs.replace(world.ask, service_tiers=asked),
+    )
+
+
+def _tiered(r: Random, target: Target) -> Target:
+    """Its prices, some with prices of tiers and of their long prompts, some followed by others that hold later."""
+    places = {
+        (r.choice([None, *TIERS]), r.choice([None, r.randint(1, 10_000)])) for _ in range(r.randint(0, 5))
+    }
+    variants = tuple(
+        VariantPrice(
+            service_tier=tier,
+            above_input_tokens=mark,
+            input_uncached=r.choice([None, r.randint(0, 10**11)]),
+            cache_read=r.choice([None, r.randint(0, 10**11)]),
+            output=r.choice([None, r.randint(0, 10**11)]),
+        )
+        for tier, mark in sorted(places, key=str)
+        if (tier, mark) != (None, None)
+    )
+    tiered = msgspec.structs.replace(target.prices[0], variants=variants)
+    later = msgspec.structs.replace(target.prices[0], from_ns=r.choice([1, NOW_NS, NOW_NS + 1]))
+    return msgspec.structs.replace(target, prices=r.choice([(tiered,), (tiered,), (tiered, later)]))
 
 
 def _target(r: Random, name: str) -> Target:

@@ -57,6 +57,7 @@ def test_what_is_asked_of_an_upstream_is_known_in_its_own_words(
             continue
         made = translate.request(client, upstream, body, model="m")
         assert made.service_tier == tier, upstream
+        assert tiers.told(client, upstream, sent[client]) == tier, "it can be planned with before it is said"
         assert (orjson.loads(made.body).get("service_tier") is None) <= (tier in {None, "fast"})
 
 

@@ -1,12 +1,14 @@
 """Appraisal: the quick way for candidates that raise no question and the general one are the same."""
 
 import hashlib
+from collections.abc import Callable
 
 import msgspec
+import pytest
 from hypothesis import given
 
 from support.planning import NOW_NS, plan
-from support.planning_worlds import FAIR, World, world_of, worlds
+from support.planning_worlds import FAIR, World, tiered_world_of, world_of, worlds
 from tidegate.events.decision import NOTHING_LOCAL
 from tidegate.planner.admission import Refusal, asked_of
 from tidegate.planner.appraise import Admitted, Refused, appraise, appraise_all
@@ -16,6 +18,8 @@ from tidegate.planner.view import view_of
 WORLDS = 400
 DIGEST = "1bb08c22617aeaf3f464e21c07f1aa30f6f1873a25cf4de3178d75fb5b6d51bc"
 """SHA-256 of the decisions of version 3 in the worlds of seeds 0 to 399, as first recorded."""
+TIERED_DIGEST = "a929eafd28ce4ec09c6c8a05017c7da666ed08e5a95cefe9d4f1f2ef9a513f56"
+"""The same of version 4 in worlds with service tiers, which version 3 did not know."""
 
 
 @FAIR
@@ -46,11 +50,16 @@ def test_the_worlds_put_candidates_to_both_ways() -> None:
     assert candidates // 20 < quick < candidates // 2
 
 
-def test_decisions_come_out_as_when_their_version_was_first_recorded() -> None:
+@pytest.mark.parametrize(
+    ("make", "version", "recorded"), [(world_of, 3, DIGEST), (tiered_world_of, 4, TIERED_DIGEST)]
+)
+def test_decisions_come_out_as_when_their_version_was_first_recorded(
+    make: Callable[[int], World], version: int, recorded: str
+) -> None:
     digest = hashlib.sha256()
     for seed in range(WORLDS):
-        world = world_of(seed)
+        world = make(seed)
         made = plan(view_of(world.routing, world.snapshots), world.ask, world.local)
-        digest.update(msgspec.json.encode(made))
-    assert DECIDE_VERSION == 3, "a new version decides otherwise: pin its digest"
-    assert digest.hexdigest() == DIGEST
+        digest.update(msgspec.json.encode(msgspec.structs.replace(made, decide_version=version)))
+    assert DECIDE_VERSION == 4, "a new version decides otherwise: pin its digest"
+    assert digest.hexdigest() == recorded

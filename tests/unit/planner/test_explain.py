@@ -74,7 +74,7 @@ def test_a_plan_is_explained_in_five_lines() -> None:
         ),
         (
             f"read: config {digest}, snapshots target/pool: kimi-flat 12/7, openai-a 4/-, claude-b -/-,"
-            " own-7b -/-, flaky 9/-, revoked 2/-; decide 3, code test, seed 7"
+            " own-7b -/-, flaky 9/-, revoked 2/-; decide 4, code test, seed 7"
         ),
     ]
 
@@ -88,7 +88,7 @@ def test_a_refusal_is_explained_with_every_candidate() -> None:
         "price: none",
         "runner-up: none",
         "rejected: a pool_cooldown (own failures, retry in 90.0 s); b disabled (by config)",
-        f"read: config {digest}, snapshots target/pool: a -/-, b -/-; decide 3, code test, seed 7",
+        f"read: config {digest}, snapshots target/pool: a -/-, b -/-; decide 4, code test, seed 7",
     ]
 
 
@@ -103,6 +103,14 @@ def test_a_cached_share_shows_in_the_price_line() -> None:
         local={"a": LocalView(session_prompt_tokens=800, session_cached_tokens=640, session_at_ns=NOW_NS)},
     )
     assert "expects 1000 input tokens (640 cached), 100 output tokens" in explain(decision)
+
+
+def test_the_service_tier_shows_where_it_is_not_the_usual_one() -> None:
+    asked = ask(service_tiers=(("a", "priority"),))
+    decision = plan(world(routing([target("a", priced(1, 1)), target("b", priced(2, 2))])), asked)
+    assert "100 output tokens, at service tier priority\n" in explain(decision)
+    found = json.loads(json.dumps(explanation(decision)))
+    assert (found["chosen"]["service_tier"], found["runner_up"]["service_tier"]) == ("priority", None)
 
 
 def test_a_cheaper_runner_up_is_called_cheaper() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from support.planning import ask, of_pool, of_target, plan, priced, routing, target, world
-from support.planning_worlds import FAIR, World, worlds
+from support.planning_worlds import FAIR, World, tiered_worlds, worlds
 from tidegate.events.config import Routing
 from tidegate.events.decision import DecisionMade, LocalView, PriceParts
 from tidegate.events.snapshots import RateSnapshot
@@ -22,7 +22,7 @@ def recorded() -> DecisionMade:
 
 
 @FAIR
-@given(worlds())
+@given(worlds() | tiered_worlds())
 def test_a_decision_replays_to_the_same_bytes_after_a_round_trip_through_the_log(world: World) -> None:
     made = plan(view_of(world.routing, world.snapshots), world.ask, world.local)
     written = msgspec.json.encode(msgspec.structs.replace(made, took_ns=12_345))
@@ -45,6 +45,29 @@ def test_a_changed_verdict_is_reported_by_its_field() -> None:
     assert verify(tampered, CONFIG, SNAPSHOTS) == Verification(
         "different", "candidates[0].price.cash: 1 != 1100000"
     )
+
+
+@FAIR
+@given(worlds())
+def test_a_decision_from_before_service_tiers_replays_to_its_own_bytes(world: World) -> None:
+    made = msgspec.structs.replace(
+        plan(view_of(world.routing, world.snapshots), world.ask, world.local), decide_version=3
+    )
+    again = replay(made, world.routing, world.snapshots)
+    assert msgspec.json.encode(again) == msgspec.json.encode(made)
+    assert verify(made, world.routing, world.snapshots) == Verification("identical")
+
+
+def test_a_decision_of_before_is_told_when_it_comes_out_otherwise() -> None:
+    """Its tier was not part of what it read: one that was, is another decision."""
+    made = msgspec.structs.replace(recorded(), decide_version=3, chosen=None)
+    assert verify(made, CONFIG, SNAPSHOTS).outcome == "different"
+
+
+@pytest.mark.parametrize("version", [1, 2, DECIDE_VERSION + 1])
+def test_a_decision_of_another_version_is_replayed_by_this_one(version: int) -> None:
+    other = msgspec.structs.replace(recorded(), decide_version=version)
+    assert replay(other, CONFIG, SNAPSHOTS).decide_version == DECIDE_VERSION
 
 
 def test_a_decision_of_another_version_is_counted_apart() -> None:

@@ -77,3 +77,11 @@ def test_a_price_that_six_places_would_hide_is_shown_to_the_last(nanousd: int) -
     tiny = msgspec.structs.replace(chosen.price, cash=nanousd, quota=0, retry=0, time=0, switch=0)
     decision = msgspec.structs.replace(MADE[0], candidates=(msgspec.structs.replace(chosen, price=tiny),))
     assert f"cash $0.000000{nanousd:03}" in five_lines(decision, 80)
+
+
+def test_the_service_tier_is_named_where_it_is_not_the_usual_one() -> None:
+    made = next(each for each in MADE if any(v.rank == 0 for v in each.candidates))
+    chosen = next(v for v in made.candidates if v.rank == 0)
+    asked = msgspec.structs.replace(made.ask, service_tiers=((chosen.target, "flex"),))
+    assert "service tier" not in five_lines(made, 200)
+    assert ", service tier flex, " in five_lines(msgspec.structs.replace(made, ask=asked), 200)

@@ -47,6 +47,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     reasoning: bool = False
     dialects: tuple[Dialect, ...] = ()
     """Further dialects in which the request can be put without losing what it needs."""
+    service_tiers: tuple[tuple[TargetId, str], ...] = ()
+    """By target of the route, the service tier that it would be asked for; those asked as usual are left out."""
 
 
 NO_PEAK = 1.0

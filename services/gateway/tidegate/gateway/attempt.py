@@ -100,9 +100,7 @@ class Attempt:
             windows=() if is_free else verdict.uses,
             prefix_tokens=left.session_cached_tokens,
             prefix_age_ns=None if left.session_at_ns is None else max(now_ns - left.session_at_ns, 0),
-            service_tier=(
-                job.body.asked_tier(job.dialect) if self.crossed is None else self.crossed.service_tier
-            ),
+            service_tier=job.tier if self.crossed is None else self.crossed.service_tier,
         )
         self.ttft_ns: int | None = None
         self.failure: Failure | None = None

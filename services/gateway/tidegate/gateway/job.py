@@ -56,6 +56,7 @@ class Job:
         "stored_files",
         "target",
         "tell_in_band",
+        "tier",
         "ttft_ns",
         "waited_ns",
         "warnings",
@@ -97,6 +98,8 @@ class Job:
         self.partition = 0
         self.stored_files = 0
         """Parts of the prompt whose size is a guess: files of the provider."""
+        self.tier: str | None = None
+        """The service tier that the client asks for, None as usual."""
         self.raw = b""
         self.refused_lines = b""
         """What the upstream that refused last said of its limits and its request id."""

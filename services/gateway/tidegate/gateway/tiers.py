@@ -44,6 +44,11 @@ def asked(dialect: Dialect, service_tier: Any, speed: Any) -> str | None:
     return "priority" if tier == "fast" else tier
 
 
+def told(client: Dialect, upstream: Dialect, tier: str | None) -> str | None:
+    """The tier that an upstream is asked for when a client asks for `tier`: between vendors no word means the same."""
+    return tier if client == upstream or "anthropic" not in (client, upstream) else None
+
+
 def for_openai(tier: str | None) -> dict[str, str]:
     """The fields that tell of a tier beside the answer; none where the dialect has no word for it."""
     word = _OF_OPENAI.get(tier or "")

@@ -11,8 +11,8 @@ from tidegate.events.ids import IdSource
 from tidegate.events.journal.journal import Journal
 from tidegate.events.partition import partition_of
 from tidegate.events.requests import RequestOutcome
-from tidegate.events.types import Dialect, RouteName
-from tidegate.gateway import counting, headers, recorder, splice
+from tidegate.events.types import Dialect, RouteName, TargetId
+from tidegate.gateway import counting, headers, recorder, splice, tiers
 from tidegate.gateway.asks import Body
 from tidegate.gateway.attempt import Cancelled
 from tidegate.gateway.bodies import parse_body
@@ -290,6 +290,7 @@ def _ask(job: Job, session: Session, dialects: tuple[Dialect, ...]) -> Ask:
     body = job.body
     measured = body.measured()
     job.stored_files = measured.stored_files
+    job.tier = tier = body.asked_tier(job.dialect)
     return Ask(
         request=job.request,
         tenant=job.principal.tenant.id,
@@ -304,4 +305,18 @@ def _ask(job: Job, session: Session, dialects: tuple[Dialect, ...]) -> Ask:
         tools=body.has_tools(),
         reasoning=body.wants_reasoning(job.dialect),
         dialects=dialects,
+        service_tiers=() if tier is None else _told_tiers(job, tier, dialects),
     )
+
+
+def _told_tiers(job: Job, tier: str, dialects: tuple[Dialect, ...]) -> tuple[tuple[TargetId, str], ...]:
+    """By target, the tier it is asked for where that is not the usual one."""
+    found: list[tuple[TargetId, str]] = []
+    wires: tuple[Dialect, ...] = (job.dialect, *dialects)
+    for candidate in job.route.candidates:
+        spoken = job.serving.targets[candidate.target].dialects
+        upstream: Dialect | None = next(filter(spoken.__contains__, wires), None)
+        told = None if upstream is None else tiers.told(job.dialect, upstream, tier)
+        if told is not None:
+            found.append((candidate.target, told))
+    return tuple(found)

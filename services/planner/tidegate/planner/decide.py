@@ -10,10 +10,11 @@ from tidegate.planner.order import in_order
 from tidegate.planner.panic import let_through
 from tidegate.planner.view import RouteFacts, View
 
-DECIDE_VERSION = 3
+DECIDE_VERSION = 4
 """Raised with every change that can change a decision: replay counts other versions apart.
 
 3: where nothing is admitted, a target closed by its failures alone is tried again.
+4: a request that asks for a service tier is priced at it.
 """
 
 Locals = Callable[[TargetId, PoolId], LocalView]
@@ -46,6 +47,8 @@ def decide_on(
 
     No strategy of this version draws random numbers: `seed` is recorded for those that will.
     """
+    if ask.service_tiers:
+        facts = facts.at_tiers(ask.service_tiers)
     route = facts.route
     asked = asked_of(ask, route)
     admitted, refused = appraise_all(facts, asked, views, now_ns)

@@ -24,6 +24,8 @@ def demand_of(decision: DecisionMade, facts: RouteFacts) -> tuple[DemandSeen, ..
     """
     if not facts.has_windows:
         return ()
+    if decision.ask.service_tiers:
+        facts = facts.at_tiers(decision.ask.service_tiers)
     best: dict[PoolId, CandidateVerdict] = {}
     metered: list[tuple[int, PoolId]] = []
     chosen: PoolId | None = None

@@ -30,8 +30,10 @@ def explanation(decision: DecisionMade) -> dict[str, object]:
         "decision": decision.decision,
         "route": decision.ask.route,
         "strategy": decision.strategy,
-        "chosen": _candidate(ranked[0]) if ranked else None,
-        "runner_up": {**_candidate(ranked[1]), "gap_nanousd": _gap(ranked)} if len(ranked) > 1 else None,
+        "chosen": _candidate(decision, ranked[0]) if ranked else None,
+        "runner_up": {**_candidate(decision, ranked[1]), "gap_nanousd": _gap(ranked)}
+        if len(ranked) > 1
+        else None,
         "rejected": [
             {
                 "target": verdict.target,
@@ -66,7 +68,7 @@ def _gap(ranked: list[CandidateVerdict]) -> int:
     return _price(ranked[1]).total - _price(ranked[0]).total
 
 
-def _candidate(verdict: CandidateVerdict) -> Mapping[str, object]:
+def _candidate(decision: DecisionMade, verdict: CandidateVerdict) -> Mapping[str, object]:
     price = _price(verdict)
     return {
         "target": verdict.target,
@@ -74,6 +76,7 @@ def _candidate(verdict: CandidateVerdict) -> Mapping[str, object]:
         "price_nanousd": {name: getattr(price, name) for name in (*_PARTS, "total")},
         "expected_cached_tokens": verdict.expected_cached_tokens,
         "expected_output_tokens": verdict.expected_output_tokens,
+        "service_tier": dict(decision.ask.service_tiers).get(verdict.target),
         "uses": [
             {"window": use.window, "period_start_ns": use.period_start_ns, "units": use.units}
             for use in verdict.uses
@@ -101,9 +104,11 @@ def _price_line(decision: DecisionMade, ranked: list[CandidateVerdict]) -> str:
     cached = "cache unknown"
     if chosen.expected_cached_tokens is not None:
         cached = f"{chosen.expected_cached_tokens} cached"
+    tier = dict(decision.ask.service_tiers).get(chosen.target)
+    at_tier = "" if tier is None else f", at service tier {tier}"
     return (
         f"price: {parts}; expects {decision.ask.input_tokens} input tokens ({cached}),"
-        f" {chosen.expected_output_tokens} output tokens"
+        f" {chosen.expected_output_tokens} output tokens{at_tier}"
     )
 
 

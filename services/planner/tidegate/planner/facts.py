@@ -1,11 +1,11 @@
 """What `decide` needs of a candidate, worked out once per config or snapshot, not per request. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from tidegate.events.config import Candidate, DatedPrice, Pool, Route, Target
-from tidegate.events.money import ListPrice, Tokens
+from tidegate.events.money import ListPrice, PriceVariant, Tokens
 from tidegate.events.snapshots import Belief, Circuit, RateSnapshot, TargetBelief
 from tidegate.events.types import Cause, Dialect, PoolId, TargetId
 from tidegate.planner.beliefs import half_up, mean
@@ -110,10 +110,13 @@ class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """P(fail) × 2³⁰."""
     kept_by_age: tuple[tuple[int, float | None], ...] = ()
     """As `price.KeptByAge`: what the target's cache keeps of a session's prefix."""
+    at_tier: "Mapping[str, CandidateFacts]" = {}
+    """By service tier that its prices name, what it is for requests that ask for that tier."""
 
 
 _NOTHING = TargetBelief()
 _UNSEEN = (None, None, None)
+_EVERY_LENGTH = PriceVariant(ListPrice()).above_input_tokens
 
 
 def candidate_facts(
@@ -176,6 +179,22 @@ def candidate_facts(
         failure=_failure(belief),
         kept_by_age=_kept_by_age(belief),
     )
+
+
+def with_tiers(facts: CandidateFacts, target: Target) -> CandidateFacts:
+    """The candidate, which knows what it is at each service tier that its prices name: the same at other prices."""
+    tiers = {each.service_tier for dated in target.prices for each in dated.variants} - {None}
+    if not tiers:
+        return facts
+    first = len(facts.prices) - len(target.prices)
+    at_tier: dict[str, CandidateFacts] = {}
+    for tier in filter(None, tiers):
+        prices = list(facts.prices)
+        for at, dated in enumerate(target.prices, first):
+            if any(each.service_tier == tier for each in dated.variants):
+                prices[at] = RatesFrom(dated.from_ns, _listed_rates(dated, facts.output_tokens, tier))
+        at_tier[tier] = msgspec.structs.replace(facts, prices=tuple(prices), steady_rates=None, plain=None)
+    return msgspec.structs.replace(facts, at_tier=at_tier)
 
 
 def time_nanousd(ttft_s: float, tokens_per_s: float, output_tokens: int, nanousd_per_s: int) -> int:
@@ -248,16 +267,16 @@ def _prices(target: Target, belief: TargetBelief, output_tokens: int) -> tuple[R
     )
 
 
-def _listed_rates(dated: DatedPrice, output_tokens: int) -> Rates | None:
-    """Rates as listed, with those of longer prompts at the usual service tier."""
+def _listed_rates(dated: DatedPrice, output_tokens: int, tier: str | None = None) -> Rates | None:
+    """Rates of a service tier as listed, None the usual one, with those of longer prompts."""
     listed = dated.list_price()
-    marks = [each.above_input_tokens for each in listed.variants if each.service_tier is None]
+    marks = {each.above_input_tokens for each in listed.variants if each.service_tier in {None, tier}}
     above: list[tuple[int, Rates]] = []
-    for mark in marks:
-        long = _rates(listed.plain_for(Tokens(input_uncached=mark + 1)), _UNSEEN, output_tokens)
+    for mark in sorted(marks - {_EVERY_LENGTH}):
+        long = _rates(listed.plain_for(Tokens(mark + 1, service_tier=tier)), _UNSEEN, output_tokens)
         if long is not None:
             above.append((mark, long))
-    rates = _rates(dated, _UNSEEN, output_tokens)
+    rates = _rates(listed.plain_for(Tokens(0, service_tier=tier)), _UNSEEN, output_tokens)
     return rates and msgspec.structs.replace(rates, above=tuple(above))
 
 

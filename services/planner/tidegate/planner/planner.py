@@ -68,6 +68,8 @@ class Planner:
         """
         view, now_ns = self._views.view, self._clock.wall_ns()
         route = view.routes.get(ask.route)
+        if route is not None and ask.service_tiers:
+            route = route.at_tiers(ask.service_tiers)
         facts = None if route is None else next((f for f in route.candidates if f.target == target), None)
         if route is None or facts is None:
             return True

@@ -13,6 +13,9 @@ from tidegate.events.types import PoolId, TargetId
 from tidegate.planner.decide import DECIDE_VERSION, decide
 from tidegate.planner.view import view_of
 
+REPLAYED_VERSIONS = frozenset({3, DECIDE_VERSION})
+"""Versions whose decisions this one makes again bit by bit. 3 knew no service tiers, and its asks tell of none."""
+
 Outcome = Literal["identical", "different", "other_version", "input_missing"]
 
 
@@ -30,7 +33,8 @@ class Verification(msgspec.Struct, frozen=True):
 
 
 def replay(decision: DecisionMade, routing: Routing, snapshots: Mapping[str, RateSnapshot]) -> DecisionMade:
-    """The decision that this version makes on the recorded inputs; `took_ns` is copied, being no input.
+    """The decision that this version makes on the recorded inputs; `took_ns` is copied, being no input, and so is the
+    number of a version that decides alike.
 
     `snapshots` are by subject, each of the version recorded; others than those read are ignored.
     Raises InputMissing.
@@ -58,12 +62,13 @@ def replay(decision: DecisionMade, routing: Routing, snapshots: Mapping[str, Rat
         decision=decision.decision,
         code=decision.code,
     )
-    return msgspec.structs.replace(again, took_ns=decision.took_ns)
+    version = decision.decide_version if decision.decide_version in REPLAYED_VERSIONS else DECIDE_VERSION
+    return msgspec.structs.replace(again, took_ns=decision.took_ns, decide_version=version)
 
 
 def verify(decision: DecisionMade, routing: Routing, snapshots: Mapping[str, RateSnapshot]) -> Verification:
-    """Replay and compare; a decision of another `decide_version` is counted apart, never as identical."""
-    if decision.decide_version != DECIDE_VERSION:
+    """Replay and compare; a decision of a version that may decide otherwise is counted apart, never as identical."""
+    if decision.decide_version not in REPLAYED_VERSIONS:
         return Verification(
             "other_version", f"decided by version {decision.decide_version}, this is {DECIDE_VERSION}"
         )

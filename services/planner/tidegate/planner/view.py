@@ -9,7 +9,7 @@ from tidegate.events.config import Pool, Route, Routing, Target
 from tidegate.events.errors import Refused
 from tidegate.events.snapshots import RateSnapshot, pool_subject, target_subject
 from tidegate.events.types import PoolId, TargetId
-from tidegate.planner.facts import CandidateFacts, candidate_facts
+from tidegate.planner.facts import CandidateFacts, candidate_facts, with_tiers
 from tidegate.planner.places import Places, places_of
 
 
@@ -43,6 +43,13 @@ class RouteFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Some candidate's pool has a quota to run out of."""
     flat: Mapping[TargetId, bool]
     """By target, whether its pool bills a fee instead of each request."""
+
+    def at_tiers(self, tiers: Iterable[tuple[TargetId, str]]) -> "RouteFacts":
+        """The route for a request that asks for these service tiers. A target that lists no price for its tier costs
+        the usual one, as its settlement will."""
+        asked = dict(tiers)
+        candidates = tuple([each.at_tier.get(asked.get(each.target, ""), each) for each in self.candidates])
+        return msgspec.structs.replace(self, candidates=candidates)
 
 
 class View(msgspec.Struct, frozen=True):
@@ -130,9 +137,9 @@ class _Compiler:
             pool = self._pools.get(target.pool_id) or Pool(id=target.pool_id)
             names = target_subject(target.id), pool_subject(pool.id)
             beliefs = self._snapshots.get(names[0]), self._snapshots.get(names[1])
-            candidates.append(
-                candidate_facts(route, index, target, pool, self._members[pool.id], beliefs, self._digest)
-            )
+            members = self._members[pool.id]
+            facts = candidate_facts(route, index, target, pool, members, beliefs, self._digest)
+            candidates.append(with_tiers(facts, target))
             subjects += names
         return _route_facts(route, candidates, subjects)
 

@@ -56,9 +56,10 @@ def _price(decision: DecisionMade, chosen: dict[str, Any]) -> list[str]:
     """What is part of the price, the largest first, then the tokens it was reckoned with."""
     parts = {name: part for name, part in chosen["price_nanousd"].items() if name != "total" and part}
     ordered = sorted(parts.items(), key=lambda item: -abs(item[1]))
-    cached = chosen["expected_cached_tokens"]
+    cached, tier = chosen["expected_cached_tokens"], chosen["service_tier"]
     return [
         *([f"{name} {_money(part)}" for name, part in ordered] or ["nothing"]),
+        *([] if tier is None else [f"service tier {tier}"]),
         f"{decision.ask.input_tokens} tokens in",
         "cache unknown" if cached is None else f"{cached} cached",
         f"{chosen['expected_output_tokens']} out",
