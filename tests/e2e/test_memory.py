@@ -128,3 +128,60 @@ async def test_a_stream_whose_client_does_not_read_holds_no_more_than_half_a_meb
             client.close()
     assert sent > count * MIB / 4
     assert grown / count < 600 * 1024, grown / count
+
+
+SHAPE_BYTES = 4 * MIB
+LISTS = b"[" + b"[]," * (SHAPE_BYTES // 3) + b"1]"
+OBJECTS = b"[" + b"{}," * (SHAPE_BYTES // 3) + b"{}]"
+NAMES = b"{" + b",".join(b'"%x":0' % number for number in range(SHAPE_BYTES // 10)) + b"}"
+CHAT = b'{"model":"openai","stream":true,"messages":[{"role":"user","content":"hi"}],%b}'
+CALLED = b'{"model":"openai","messages":[{"role":"user","content":"hi","arguments":%b}]}'
+SHAPES: dict[str, list[tuple[str, bytes]]] = {
+    # Field or place, body. Each is answered or refused; none may be parsed into objects.
+    "/v1/chat/completions": [
+        *((name, CHAT % b'"%b":%b' % (name.encode(), LISTS)) for name in (
+            "metadata", "prompt_cache_key", "reasoning_effort", "service_tier", "speed", "tools", "thinking",
+        )),
+        ("names in metadata", CHAT % b'"metadata":%b' % NAMES),
+        ("user_id", CHAT % b'"metadata":{"user_id":%b}' % LISTS),
+        ("stream_options", CHAT % b'"stream_options":{"include_usage":%b}' % LISTS),
+        ("names in stream_options", CHAT % b'"stream_options":%b' % NAMES),
+        ("messages", b'{"model":"openai","messages":%b}' % OBJECTS),
+        ("content", CALLED % LISTS),
+        ("translated metadata", CHAT.replace(b"openai", b"anthropic") % b'"metadata":%b' % LISTS),
+        ("translated arguments", CALLED.replace(b"openai", b"anthropic") % LISTS),
+        ("translated messages", b'{"model":"anthropic","messages":%b}' % OBJECTS),
+    ],
+    "/v1/responses": [
+        *((name, b'{"model":"openai","input":"hi","%b":%b}' % (name.encode(), LISTS)) for name in (
+            "metadata", "reasoning", "previous_response_id",
+        )),
+        ("references", b'{"model":"openai","input":[{"item_reference":1},%b]}' % OBJECTS[1:-1]),
+    ],
+}  # fmt: skip
+
+
+async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A provider that reads requests to their ends and refuses them."""
+    while head := (await reader.readuntil(b"\r\n\r\n")).lower():
+        left = int(head.partition(b"content-length: ")[2].split()[0])
+        while left:
+            left -= len(await reader.read(min(left, MIB)))
+        writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}")
+
+
+async def test_whatever_is_in_a_body_it_takes_a_small_multiple_of_its_bytes(tmp_path: Path) -> None:
+    grown: dict[str, float] = {}
+    async with upstream(refuse) as port, worker_process(tmp_path, port, ("openai", "anthropic")) as worker:
+        for path, shapes in SHAPES.items():
+            for name, body in shapes:
+                before = worker.rss_bytes()
+                worker.forget_peak()
+                reader, writer = await asyncio.open_connection("127.0.0.1", worker.port)
+                writer.write(worker.request(body, path))
+                async with asyncio.timeout(PATIENCE_S):
+                    await writer.drain()
+                    assert int((await reader.readline()).split()[1]) >= 400
+                grown[f"{path} {name}"] = (worker.peak_bytes() - before) / len(body)
+                writer.close()
+    assert max(grown.values()) < 4, grown

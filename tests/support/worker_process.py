@@ -28,6 +28,15 @@ class WorkerProcess(NamedTuple):
         """Resident memory now."""
         return rss_mib(self.pid) * 1024 * 1024
 
+    def forget_peak(self) -> None:
+        """Begin anew to watch how much memory it has at most."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def peak_bytes(self) -> int:
+        """The most resident memory since."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
     def request(self, body: bytes, path: str = "/v1/chat/completions") -> bytes:
         """A whole HTTP request with a key."""
         return (

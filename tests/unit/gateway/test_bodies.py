@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tidegate.gateway.asks import ALL_TURNS_BELOW_BYTES, FIRST_TURNS
 from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.errors import GatewayError
 
@@ -129,3 +130,51 @@ def test_every_way_to_think_is_reasoning_except_none(thinking: Any, *, wanted: b
     raw = orjson.dumps({"model": "r", "messages": [], "thinking": thinking})
     assert parse_body(raw, "anthropic").wants_reasoning("anthropic") is wanted
     assert not parse_body(b'{"model":"r","messages":[]}', "anthropic").wants_reasoning("anthropic")
+
+
+def test_the_first_user_of_a_long_conversation_is_found_among_its_first_turns() -> None:
+    system = {"role": "system", "content": "x" * (ALL_TURNS_BELOW_BYTES // FIRST_TURNS)}
+    user = {"role": "user", "content": "hi"}
+
+    def first(before: int, turn: object = user) -> bytes | None:
+        turns = [system] * before + [turn] + [user] * 9
+        return parse_body(orjson.dumps({"model": "a", "messages": turns}), "openai").first_user_message()
+
+    assert first(FIRST_TURNS - 1) == b'"hi"'
+    assert first(FIRST_TURNS) is None
+    with pytest.raises(GatewayError, match="`messages`"):
+        first(FIRST_TURNS - 1, 5)
+
+
+def test_fields_that_are_longer_than_any_word_are_not_looked_into() -> None:
+    long = "x" * 300
+    raw = orjson.dumps(
+        {"model": "a", "messages": [], "reasoning_effort": long, "service_tier": long, "speed": long}
+    )
+    body = parse_body(raw, "openai")
+    assert body.wants_reasoning("openai")
+    assert body.asked_tier("openai") is None
+    assert body.asked_tier("anthropic") is None
+    assert parse_body(responses(reasoning={"effort": long}), "openai-responses").wants_reasoning("openai")
+    with pytest.raises(GatewayError, match="stateless"):
+        parse_body(responses(conversation={"id": long}), "openai-responses")
+
+
+@pytest.mark.parametrize("value", [None, False, "", [], {}, 0])
+def test_a_stored_thing_that_is_none_is_not_refused(value: object) -> None:
+    body = parse_body(responses(previous_response_id=value, conversation=value), "openai-responses")
+    assert body.model == "r"
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"include_usage": True}, True),
+        ({"include_usage": False}, False),
+        ({"other": 1}, False),
+        (None, False),
+    ],
+)
+def test_usage_is_an_event_of_its_own_where_it_was_asked_for(options: object, *, wanted: bool) -> None:
+    raw = orjson.dumps({"model": "a", "messages": [], "stream_options": options})
+    assert parse_body(raw, "openai").wants_usage_chunk is wanted

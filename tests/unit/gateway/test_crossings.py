@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import orjson
 import pytest
 
 from support.around import joined
-from tidegate.gateway.crossings import MAX_OBJECTS, Crossings, Speech, crossed_dialects
+from support.dialect_answers import WIRES
+from tidegate.gateway.crossings import MAX_OBJECTS, MAX_VALUES, Crossings, Speech, crossed_dialects
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.quirks import Quirks
 from tidegate.gateway.errors import GatewayError
@@ -103,4 +105,26 @@ def test_a_body_of_more_objects_than_the_loop_may_be_held_for_is_put_in_no_other
         assert made.refusal is not None
         assert made.refusal.field == ("input" if client == "openai-responses" else "messages")
         assert made.refusal.reason == f"more than {MAX_OBJECTS} objects"
+    assert made.can_tell(Speech((client,)))
+
+
+def test_while_an_answer_is_awaited_a_request_is_held_as_bytes_alone() -> None:
+    schema = b'{"type":"object","x":[%b[]]}' % (b"[]," * 60_000)
+    written = b'{"format":{"type":"json_schema","name":"a","schema":{"type":"object"}}}'
+    tools = b'[{"type":"function","name":"f","parameters":%b}]' % schema
+    raw = b'{"model":"r","input":"hi","tools":%b,"text":%b}' % (tools, written)
+    before = len(gc.get_objects())
+    made = Crossings("openai-responses", raw, created_s=1, answer_id="a")
+    assert made.possible(("openai", "anthropic"))
+    assert made.into("anthropic", Quirks(no_structured_output=True)) is None
+    assert len(gc.get_objects()) - before < 10_000
+
+
+@pytest.mark.parametrize("client", WIRES)
+def test_a_body_of_more_values_than_may_be_parsed_is_told_to_its_own_dialect_alone(client: Wire) -> None:
+    made = crossings(client, input="hi", metadata=[0] * MAX_VALUES)
+    assert made.possible(["openai", "anthropic", "openai-responses"]) == ()
+    assert made.refusal is not None
+    assert made.refusal.reason == f"more than {MAX_VALUES} values"
+    assert made.assistant_turns() == 0
     assert made.can_tell(Speech((client,)))

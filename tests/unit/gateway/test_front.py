@@ -77,8 +77,10 @@ def found_session(
     request: str,
     data_key: bytes,
 ) -> session.Session:
+    turns = [] if first_user_message is None else [{"role": "user", "content": first_user_message.decode()}]
+    sent = orjson.dumps({"model": "a", "messages": turns, **body})
     return session.session_in_headers(headers, data_key) or session.session_in_body(
-        body, first_user_message, request, data_key
+        parse_body(sent, "openai"), request, data_key
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from msgspec import structs
 
@@ -14,7 +15,7 @@ from tidegate.gateway import asks, credentials, splice, timing
 from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.serving import ServedTarget
-from tidegate.gateway.session import session_in_body
+from tidegate.gateway.session import MAX_HINT_BYTES, MAX_METADATA_BYTES, Session, session_in_body
 from tidegate.gateway.settlements import Ending, settle
 from tidegate.gateway.taxonomy import classify_answer
 
@@ -41,6 +42,11 @@ def test_messages_of_another_shape_are_the_clients_fault(messages: str) -> None:
     assert refused.value.code == "body_invalid"
 
 
+def session_of(**hints: object) -> Session:
+    sent = orjson.dumps({"model": "a", "messages": [], **hints})
+    return session_in_body(parse_body(sent, "openai"), "r", b"k" * 32)
+
+
 @pytest.mark.parametrize(
     "user",
     [
@@ -55,15 +61,42 @@ def test_messages_of_another_shape_are_the_clients_fault(messages: str) -> None:
     ],
 )
 def test_metadata_without_a_session_says_nothing_of_one(user: object) -> None:
-    named = session_in_body({"metadata": {"user_id": user}}, None, "r", b"k" * 32)
-    for hint in ({"metadata": {"user_id": "a_session_b"}}, {"metadata": {"user_id": '{"session_id":"b"}'}}):
-        assert session_in_body(hint, None, "r", b"k" * 32).id != named.id
+    named = session_of(metadata={"user_id": user})
+    for hint in ({"user_id": "a_session_b"}, {"user_id": '{"session_id":"b"}'}):
+        assert session_of(metadata=hint).id != named.id
 
 
 @pytest.mark.parametrize("metadata", [None, "text", ["user_id"], {}, {"user_id": None}])
 def test_metadata_of_another_shape_leaves_the_request_its_own_session(metadata: object) -> None:
-    found = session_in_body({"metadata": metadata}, None, "r", b"k" * 32)
+    found = session_of(metadata=metadata)
     assert (found.id, found.source) == ("r", "request")
+
+
+@pytest.mark.parametrize(
+    ("fits", "hint"),
+    [
+        (True, {"prompt_cache_key": "x" * (MAX_HINT_BYTES - 2)}),
+        (False, {"prompt_cache_key": "x" * (MAX_HINT_BYTES - 1)}),
+        (True, {"metadata": {"user_id": "_session_" + "x" * (MAX_HINT_BYTES - 11)}}),
+        (False, {"metadata": {"user_id": "_session_" + "x" * (MAX_HINT_BYTES - 10)}}),
+        (True, {"metadata": {"user_id": "_session_x", "more": "x" * (MAX_METADATA_BYTES - 100)}}),
+        (False, {"metadata": {"user_id": "_session_x", "more": "x" * MAX_METADATA_BYTES}}),
+    ],
+)
+def test_a_session_hint_longer_than_any_client_sends_is_none(*, fits: bool, hint: dict[str, object]) -> None:
+    assert (session_of(**hint).source == next(iter(hint)).replace("metadata", "metadata.user_id")) is fits
+
+
+def test_a_session_is_the_same_however_its_hint_is_spelled() -> None:
+    spelled = b'{"model":"a","messages":[],"prompt_cache_key" :\n"\\u0073\xc3\xa9"}'
+    found = session_in_body(parse_body(spelled, "openai"), "r", b"k" * 32)
+    assert found.id == session_of(prompt_cache_key="sé").id
+
+
+@pytest.mark.parametrize("hint", [b'"\xff"', b'{"user_id":"\xff"}', b'{"\xff":1,"user_id":"\xff"}'])
+def test_a_hint_that_is_no_text_names_no_session(hint: bytes) -> None:
+    sent = b'{"model":"a","messages":[],"prompt_cache_key":%b,"metadata":%b}' % (hint, hint)
+    assert session_in_body(parse_body(sent, "openai"), "r", b"k" * 32).source == "request"
 
 
 # --- keys

@@ -1,6 +1,7 @@
 """Chat and messages bodies → the scalars the planner needs; text is measured and goes no further. Pure."""
 
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -11,11 +12,11 @@ from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.inline_data import inline_data
 from tidegate.gateway.remote_media import remote_media
 from tidegate.gateway.stored_media import stored_media
+from tidegate.gateway.unparsed import ABSENT, StreamOptions, brief
 
 _BYTES_PER_TOKEN = 4
 MAX_TOKENS = 2**31 - 1
 """Highest bound on output that a client may state."""
-_EMPTY = Raw()
 _IMAGES = (b'"image_url"', b'"image"', b'"input_image"')
 
 
@@ -31,8 +32,8 @@ class Body(Protocol):
 
     model: str
     stream: bool | None
-    prompt_cache_key: Any
-    metadata: Any
+    prompt_cache_key: Raw
+    metadata: Raw
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -82,15 +83,15 @@ class TurnsBody(msgspec.Struct, gc=False):
     stream: bool | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
-    system: Raw = _EMPTY
-    tools: Raw = _EMPTY
-    stream_options: dict[str, Any] | None = None
-    prompt_cache_key: Any = None
-    metadata: Any = None
-    thinking: Raw = _EMPTY
-    reasoning_effort: Any = None
-    service_tier: Any = None
-    speed: Any = None
+    system: Raw = ABSENT
+    tools: Raw = ABSENT
+    stream_options: StreamOptions | None = None
+    prompt_cache_key: Raw = ABSENT
+    metadata: Raw = ABSENT
+    thinking: Raw = ABSENT
+    reasoning_effort: Raw = ABSENT
+    service_tier: Raw = ABSENT
+    speed: Raw = ABSENT
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -100,7 +101,7 @@ class TurnsBody(msgspec.Struct, gc=False):
     @property
     def wants_usage_chunk(self) -> bool:
         """OpenAI streams carry usage only when the client asked."""
-        return bool(self.stream_options and self.stream_options.get("include_usage"))
+        return self.stream_options is not None and self.stream_options.wants_usage
 
     def measured(self) -> Measured:
         """See Body. What is read are messages, system and tools."""
@@ -119,11 +120,13 @@ class TurnsBody(msgspec.Struct, gc=False):
         if dialect == "anthropic":
             thinking = bytes(self.thinking)
             return thinking[:1] == b"{" and b'"disabled"' not in thinking
-        return self.reasoning_effort not in (None, "none")
+        return brief(self.reasoning_effort, otherwise=True) not in (None, "none")
 
     def asked_tier(self, dialect: Dialect) -> str | None:
         """See Body."""
-        return tiers.asked(dialect, self.service_tier, self.speed)
+        if self.service_tier is self.speed:  # both absent
+            return None
+        return tiers.asked(dialect, brief(self.service_tier), brief(self.speed))
 
     def first_user_message(self) -> bytes | None:
         """See Body."""
@@ -138,10 +141,21 @@ class TurnsBody(msgspec.Struct, gc=False):
 
 class _Message(msgspec.Struct, gc=False):
     role: str = ""
-    content: Raw = _EMPTY
+    content: Raw = ABSENT
 
 
+FIRST_TURNS = 64
+"""How many turns of a long conversation are searched for its first user: there may be as many as it has bytes."""
+ALL_TURNS_BELOW_BYTES = 65_536
+"""Below, all turns are parsed."""
+_FirstTurns = msgspec.defstruct(
+    "_FirstTurns",
+    [(f"turn_{number}", _Message | None, None) for number in range(FIRST_TURNS)],
+    array_like=True,
+    gc=False,
+)
 _messages = msgspec.json.Decoder(list[_Message])
+_first_messages = msgspec.json.Decoder(_FirstTurns)
 B = TypeVar("B", bound=Body)
 
 
@@ -193,9 +207,15 @@ def shows_images(turns: Raw) -> bool:
 def first_user_turn(turns: Raw, field: str) -> bytes | None:
     """Raw JSON of the first user turn's content. Raises GatewayError(body_invalid) naming the field."""
     try:
-        for message in _messages.decode(turns):
+        for message in _messages.decode(turns) if len(turns) < ALL_TURNS_BELOW_BYTES else _first(turns):
             if message.role == "user":
                 return memoryview(message.content).tobytes()
     except (msgspec.DecodeError, RecursionError) as error:
         raise GatewayError("body_invalid", f"Request body: `{field}`: {error}.") from error
     return None
+
+
+def _first(turns: Raw) -> Iterator[_Message]:
+    """The first turns of a conversation; what follows is skipped and leaves nothing in memory."""
+    found: tuple[_Message | None, ...] = msgspec.structs.astuple(_first_messages.decode(turns))
+    return (message for message in found if message is not None)

@@ -1,6 +1,6 @@
 """Bodies of responses and embeddings → the scalars the planner needs; and the parser of every dialect. Pure."""
 
-from typing import Any
+import re
 
 import msgspec
 from msgspec import Raw
@@ -19,28 +19,36 @@ from tidegate.gateway.asks import (
     tokens_of,
 )
 from tidegate.gateway.errors import GatewayError
+from tidegate.gateway.unparsed import ABSENT, brief
 
-_EMPTY = Raw()
 _ITEM_REFERENCE = b'"item_reference"'
-_ITEM_REFERENCES = msgspec.json.Decoder(list[dict[str, Any]])
+_ITEM_OF_REFERENCE = re.compile(rb'"type"[ \t\r\n]*+:[ \t\r\n]*+"item_reference"')
+"""Text cannot look like it: inside a JSON string quotes are escaped."""
+
+
+class _Reasoning(msgspec.Struct, gc=False):
+    effort: Raw = ABSENT
+
+
+_reasoning = msgspec.json.Decoder(_Reasoning)
 
 
 class ResponsesBody(msgspec.Struct, gc=False):
     """Fields of a responses body that matter before the call; everything else is passed through."""
 
     model: str
-    input: Raw = _EMPTY
-    instructions: Raw = _EMPTY
-    tools: Raw = _EMPTY
+    input: Raw = ABSENT
+    instructions: Raw = ABSENT
+    tools: Raw = ABSENT
     stream: bool | None = None
     max_output_tokens: int | None = None
-    reasoning: Any = None
-    prompt_cache_key: Any = None
-    metadata: Any = None
-    previous_response_id: Any = None
-    conversation: Any = None
-    background: Any = None
-    service_tier: Any = None
+    reasoning: Raw = ABSENT
+    prompt_cache_key: Raw = ABSENT
+    metadata: Raw = ABSENT
+    previous_response_id: Raw = ABSENT
+    conversation: Raw = ABSENT
+    background: Raw = ABSENT
+    service_tier: Raw = ABSENT
 
     @property
     def wants_usage_chunk(self) -> bool:
@@ -61,16 +69,17 @@ class ResponsesBody(msgspec.Struct, gc=False):
 
     def wants_reasoning(self, dialect: Dialect) -> bool:
         """See Body."""
-        effort = self.reasoning.get("effort") if isinstance(self.reasoning, dict) else None
-        return effort not in (None, "none")
+        if memoryview(self.reasoning)[:1].tobytes() != b"{":
+            return False
+        return brief(_reasoning.decode(self.reasoning).effort, otherwise=True) not in (None, "none")
 
     def asked_tier(self, dialect: Dialect) -> str | None:
         """See Body."""
-        return tiers.asked(dialect, self.service_tier, None)
+        return tiers.asked(dialect, brief(self.service_tier), None)
 
     def first_user_message(self) -> bytes | None:
         """See Body."""
-        if memoryview(self.input).tobytes()[:1] == b"[":
+        if memoryview(self.input)[:1].tobytes() == b"[":
             return first_user_turn(self.input, "input")
         return memoryview(self.input).tobytes() or None
 
@@ -79,19 +88,13 @@ class ResponsesBody(msgspec.Struct, gc=False):
         can be named here."""
         check_limit(self.max_output_tokens)
         for field in ("previous_response_id", "conversation", "background"):
-            if getattr(self, field):
+            if brief(getattr(self, field), otherwise=True):
                 raise _not_stored(field)
-        if memoryview(self.input).tobytes()[:1] not in {b"[", b'"', b""}:
+        if memoryview(self.input)[:1].tobytes() not in {b"[", b'"', b""}:
             raise GatewayError("body_invalid", "Request body: `input` must be a string or an array.")
-        if _ITEM_REFERENCE in memoryview(self.input).tobytes() and self._refers_to_items():
+        blob = memoryview(self.input).tobytes()
+        if _ITEM_REFERENCE in blob and _ITEM_OF_REFERENCE.search(blob):
             raise _not_stored("input")
-
-    def _refers_to_items(self) -> bool:
-        try:
-            items = _ITEM_REFERENCES.decode(self.input)
-        except msgspec.DecodeError:
-            return False  # a string that quotes the word
-        return any(item.get("type") == "item_reference" for item in items)
 
 
 class EmbeddingsBody(msgspec.Struct, gc=False):
@@ -100,8 +103,8 @@ class EmbeddingsBody(msgspec.Struct, gc=False):
     model: str
     input: Raw
     stream: bool | None = None
-    prompt_cache_key: Any = None
-    metadata: Any = None
+    prompt_cache_key: Raw = ABSENT
+    metadata: Raw = ABSENT
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -144,7 +147,7 @@ class EmbeddingsBody(msgspec.Struct, gc=False):
         """See Body."""
         if self.stream:
             raise GatewayError("body_invalid", "Request body: embeddings have no `stream`.")
-        if memoryview(self.input).tobytes()[:1] not in {b"[", b'"'}:
+        if memoryview(self.input)[:1].tobytes() not in {b"[", b'"'}:
             raise GatewayError("body_invalid", "Request body: `input` must be a string or an array.")
 
 

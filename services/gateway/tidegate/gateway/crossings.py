@@ -15,6 +15,7 @@ from tidegate.gateway.dialects.for_client import Context
 from tidegate.gateway.dialects.history import NOBODY, Turns
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.errors import GatewayError
+from tidegate.gateway.unparsed import holds_more_values
 from tidegate.gateway.usage_rules import UsageRules
 
 PREFERRED: Mapping[Dialect, tuple[Wire, ...]] = {
@@ -26,6 +27,8 @@ PREFERRED: Mapping[Dialect, tuple[Wire, ...]] = {
 """By client dialect, the dialects it can be put in, best first: responses keep sealed reasoning, chat does not."""
 MAX_OBJECTS = 20_000
 """Objects of a body (messages, parts, tools, schemas) that are put in another dialect: some 8 µs each, on the loop."""
+MAX_VALUES = 200_000
+"""Values of a body that is parsed: as objects they take some 70 bytes each, which may be 24 times their JSON."""
 _MODEL = "tidegate"
 """Stands in a translated body until the target is known."""
 
@@ -61,15 +64,18 @@ class Crossed(msgspec.Struct, frozen=True):
 class Crossings:
     """The translations of one request; made when asked for."""
 
-    __slots__ = ("_answer_id", "_client", "_created_s", "_is_too_large", "_kept", "_made", "_raw", "refusal")
+    __slots__ = ("_answer_id", "_client", "_created_s", "_made", "_once", "_raw", "_too_large", "refusal")
 
     def __init__(self, client: Wire, raw: bytes, *, created_s: int, answer_id: str) -> None:
         """Raises GatewayError(body_invalid) for a body that is no JSON object."""
         self._client: Wire = client
-        body = _parsed(raw)
-        self._is_too_large = raw.count(b"{") > MAX_OBJECTS and _holds_more_than(MAX_OBJECTS, body)
         self._raw = raw
-        self._kept = body if len(raw) < splice.VIEW_FROM_BYTES else None
+        self._once: dict[str, Any] | None = None
+        self._too_large = f"more than {MAX_VALUES} values" if holds_more_values(raw, MAX_VALUES) else None
+        if self._too_large is None:
+            self._once = _parsed(raw)
+            if raw.count(b"{") > MAX_OBJECTS and _holds_more_than(MAX_OBJECTS, self._once):
+                self._too_large = f"more than {MAX_OBJECTS} objects"
         self._created_s = created_s
         self._answer_id = answer_id
         self._made: dict[tuple[Wire, Quirks, Turns], Crossed | None] = {}
@@ -80,20 +86,24 @@ class Crossings:
         """The request in a dialect, None where it would lose what it needs."""
         key = upstream, quirks, turns
         if key not in self._made:
-            if self._kept is None:  # one copy of a long body is enough: others are made again when asked for
+            if (
+                len(self._raw) >= splice.VIEW_FROM_BYTES
+            ):  # one copy is enough: others are made again when asked for
                 self._made = {known: made for known, made in self._made.items() if made is None}
             self._made[key] = self._translate(upstream, quirks, turns)
         return self._made[key]
 
     def assistant_turns(self) -> int:
-        """How many assistant turns the conversation has so far."""
-        return history.count(self._client, self._body())
+        """How many assistant turns the conversation has so far; 0 where it is too large to be told to another one."""
+        return 0 if self._too_large else history.count(self._client, self._body())
 
     def possible(self, dialects: Collection[Dialect]) -> tuple[Wire, ...]:
         """Which of these dialects can say the request, best first."""
-        return tuple(
+        found: tuple[Wire, ...] = tuple(
             wire for wire in PREFERRED[self._client] if wire in dialects and self.into(wire) is not None
         )
+        self._once = None
+        return found
 
     def for_target(self, speech: Speech, turns: Turns = NOBODY) -> Crossed | None:
         """The best translation that a target takes; None where it takes the client's own bytes, or nothing.
@@ -115,18 +125,18 @@ class Crossings:
         return self._is_own(speech) or self.for_target(speech) is not None
 
     def _body(self) -> dict[str, Any]:
-        """The parsed request. A long one is parsed each time: beside its bytes it would be held once more."""
-        return _parsed(self._raw) if self._kept is None else self._kept
+        """The parsed request. It is there once, and parsed again each further time: while the answer is awaited,
+        objects would be held beside their bytes, of which they may take twenty times as much."""
+        body, self._once = self._once, None
+        return _parsed(self._raw) if body is None else body
 
     def _is_own(self, speech: Speech) -> bool:
         return self._client in speech.dialects and speech.quirks == PLAIN
 
     def _translate(self, upstream: Wire, quirks: Quirks, turns: Turns) -> Crossed | None:
-        if self._is_too_large:
-            self.refusal = RequestRefused(
-                "input" if self._client == "openai-responses" else "messages",
-                f"more than {MAX_OBJECTS} objects",
-            )
+        if self._too_large:
+            field = "input" if self._client == "openai-responses" else "messages"
+            self.refusal = RequestRefused(field, self._too_large)
             return None
         body = self._body()
         try:
@@ -141,7 +151,7 @@ class Crossings:
                 answer_id=self._answer_id,
             )
         except RequestRefused as refusal:
-            self.refusal = refusal
+            self.refusal = refusal.with_traceback(None)  # whose frames hold the parsed body
             return None
         wants_usage = upstream == self._client == "openai" and body.get("stream") is True
         edit = splice.pieces_around_model if len(made.body) >= splice.VIEW_FROM_BYTES else splice.around_model

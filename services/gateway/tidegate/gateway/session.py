@@ -4,12 +4,19 @@ import base64
 import hmac
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Protocol
 
 import msgspec
 import orjson
+from msgspec import Raw
+
+from tidegate.gateway.unparsed import ABSENT, brief
 
 HEADERS = ("x-tidegate-session", "x-claude-code-session-id", "session-id", "session_id")
+MAX_HINT_BYTES = 4_096
+"""Longest hint in a body, as JSON: a longer one is none."""
+MAX_METADATA_BYTES = 65_536
+"""Longest `metadata` that is searched for a hint: more than any dialect allows."""
 _HEADER_NAMES = tuple((name, name.encode()) for name in HEADERS)
 
 
@@ -29,24 +36,43 @@ def session_in_headers(headers: Mapping[bytes, bytes], data_key: bytes) -> Sessi
     return None
 
 
-def session_in_body(
-    body: Mapping[str, Any], first_user_message: bytes | None, request: str, data_key: bytes
-) -> Session:
+class Hints(Protocol):
+    """What of a body may name its session, unparsed."""
+
+    prompt_cache_key: Raw
+    metadata: Raw
+
+    def first_user_message(self) -> bytes | None:
+        """Raw JSON of the content of the first user message."""
+        ...
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    user_id: Raw = ABSENT
+
+
+_metadata = msgspec.json.Decoder(_Metadata)
+
+
+def session_in_body(body: Hints, request: str, data_key: bytes) -> Session:
     """The session the body names or begins with; of neither, the request is its own session."""
-    cache_key = body.get("prompt_cache_key")
+    cache_key = brief(body.prompt_cache_key, max_bytes=MAX_HINT_BYTES)
     if isinstance(cache_key, str) and cache_key:
         return _keyed(data_key, "prompt_cache_key", cache_key.encode())
-    user = _session_in_metadata(body.get("metadata"))
+    user = _session_in_metadata(body.metadata)
     if user:
         return _keyed(data_key, "metadata.user_id", user.encode())
+    first_user_message = body.first_user_message()
     if first_user_message:
         return _keyed(data_key, "first_user_message", first_user_message)
     return Session(request, "request")
 
 
-def _session_in_metadata(metadata: Any) -> str | None:
+def _session_in_metadata(metadata: Raw) -> str | None:
     """The session part of `metadata.user_id`: `…_session_<id>`, or the field session_id of a JSON text."""
-    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    if memoryview(metadata)[:1].tobytes() != b"{" or len(metadata) > MAX_METADATA_BYTES:
+        return None
+    user = brief(_metadata.decode(metadata).user_id, max_bytes=MAX_HINT_BYTES)
     if not isinstance(user, str):
         return None
     _, marker, session = user.rpartition("_session_")

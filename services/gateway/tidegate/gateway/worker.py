@@ -156,15 +156,8 @@ class Worker:
             raise GatewayError("overloaded", "Too many requests are in flight.", retry_after_s=1)
 
     def _session(self, job: Job) -> Session:
-        data_key = job.caller.data_key
-        if job.caller.session is not None:
-            return job.caller.session
-        body = job.body
-        hints = {"prompt_cache_key": body.prompt_cache_key, "metadata": body.metadata}
-        found = session_in_body(hints, None, job.request, data_key)
-        if found.source != "request":
-            return found
-        return session_in_body({}, body.first_user_message(), job.request, data_key)
+        caller = job.caller
+        return caller.session or session_in_body(job.body, job.request, caller.data_key)
 
     def _refuse_early(self, job: Job, error: GatewayError) -> None:
         self.tally.refused += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -247,7 +248,7 @@ def test_what_the_upstream_does_not_say_is_filled_in() -> None:
 
 def test_a_response_repeats_what_was_asked() -> None:
     made = translate.request(R, M, {"input": "q", "temperature": 0.5, "tools": [], "store": False}, model="m")
-    assert made.context.echo == {"temperature": 0.5, "tools": [], "store": False}
+    assert orjson.dumps(made.context.echo) == b'{"temperature":0.5,"tools":[],"store":false}'
     answer = json.loads(translate.answer(R, M, json.dumps(message(TEXT)).encode(), made.context))
     assert answer["temperature"] == 0.5
     assert answer["object"] == "response"
