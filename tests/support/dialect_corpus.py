@@ -202,6 +202,8 @@ def _messages(random: Random) -> dict[str, Any]:
         content.append(
             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
         )
+    if random.random() < 0.3:
+        content.insert(random.randint(0, len(content)), _document(random))
     messages.append({"role": "user", "content": content})
     body: dict[str, Any] = {"max_tokens": random.randint(1, 20_000), "messages": messages}
     if random.random() < 0.7:
@@ -217,6 +219,27 @@ def _messages(random: Random) -> dict[str, Any]:
     if random.random() < 0.3:
         body["thinking"] = random.choice(({"type": "adaptive"}, {"type": "disabled"}))
     return body
+
+
+def _document(random: Random) -> dict[str, Any]:
+    """A text, or texts and pictures."""
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+    parts = [
+        random.choice((picture, {"type": "text", "text": words(random)})) for _ in range(random.randint(1, 4))
+    ]
+    source = random.choice(
+        (
+            {"type": "text", "media_type": "text/plain", "data": words(random)},
+            {"type": "content", "content": words(random)},
+            {"type": "content", "content": parts},
+            {"type": "content", "content": parts},
+        )
+    )
+    document: dict[str, Any] = {"type": "document", "source": source}
+    for name in ("title", "context"):
+        if random.random() < 0.5:
+            document[name] = words(random, 4)
+    return document
 
 
 def _responses(random: Random) -> dict[str, Any]:

@@ -184,7 +184,10 @@ def test_documents_are_carried_as_far_as_the_upstream_takes_them() -> None:
         "content": [text("x")],
         "citations": {"enabled": True},
     }
-    assert messages(user(found)) == ([{"role": "user", "content": "t\ns\nx"}], ())
+    assert messages(user(found)) == (
+        [{"role": "user", "content": "t\ns\nx"}],
+        ("messages.content.citations",),
+    )
 
 
 def test_tool_calls_and_their_results_stay_together() -> None:

@@ -23,6 +23,7 @@ from tidegate.gateway.dialects import (
 )
 from tidegate.gateway.dialects.blocks import Document, Message, Request, Text, ToolCall, ToolResult, Wire
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
+from tidegate.gateway.dialects.media import document_as_text
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 
@@ -71,7 +72,11 @@ def test_words_and_tool_pairs_survive_every_translation(client: Wire, upstream: 
 
     def said(request: Request) -> tuple[list[str], list[Any]]:
         blocks = [block for message in request.messages for block in message.blocks]
-        texts = "".join(block.text for block in [*request.system, *blocks] if isinstance(block, Text))
+        texts = "".join(
+            document_as_text(block) if isinstance(block, Document) else block.text
+            for block in [*request.system, *blocks]
+            if isinstance(block, Text | Document)
+        )
         results = [
             (b.call_id, "".join(c.text for c in b.content if isinstance(c, Text)))
             for b in blocks
@@ -88,7 +93,7 @@ def test_words_and_tool_pairs_survive_every_translation(client: Wire, upstream: 
 
 
 def test_what_only_one_dialect_has_is_written_there() -> None:
-    document = Document(media_type="text/plain", text="x", title="t")
+    document = Document(media_type="text/plain", text="x", title="t", context="c")
     request = Request(messages=(Message("user", (ToolResult("t", (document,), is_error=True),)),))
     assert there_and_back(MESSAGES, request) == Request(messages=request.messages, max_output_tokens=8192)
 

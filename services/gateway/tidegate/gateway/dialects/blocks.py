@@ -49,6 +49,8 @@ class Document(msgspec.Struct, frozen=True):
     data: str = ""
     text: str | None = None
     title: str | None = None
+    context: str | None = None
+    """What the client says of a plain text beside it."""
     cache: CacheMark | None = None
 
 

@@ -56,5 +56,5 @@ def document_as_file(document: Document) -> dict[str, str]:
 
 
 def document_as_text(document: Document) -> str:
-    """A plain text document as words in the conversation."""
-    return document.text or "" if document.title is None else f"{document.title}\n\n{document.text or ''}"
+    """A plain text document as words in the conversation: title, context, text."""
+    return "\n\n".join(filter(None, (document.title, document.context, document.text)))

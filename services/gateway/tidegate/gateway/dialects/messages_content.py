@@ -1,6 +1,6 @@
 """Content blocks of Anthropic messages -> blocks."""
 
-from tidegate.gateway.dialects import seals
+from tidegate.gateway.dialects import messages_documents, seals
 from tidegate.gateway.dialects.blocks import Block, Document, Image, Text, Thinking, ToolCall, ToolResult
 from tidegate.gateway.dialects.faults import STORED_FILE, Notes
 from tidegate.gateway.dialects.fields import Fields
@@ -9,7 +9,7 @@ from tidegate.gateway.dialects.openai_options import leave_item
 
 _BILLING = "x-anthropic-billing-header:"
 _LEFT_OUT = ("server_tool_use", "_tool_result", "mcp_tool_use")
-_SEEN = ("citations", "caller", "transformations", "context")
+_SEEN = ("citations", "caller", "transformations")
 """Fields that add nothing another vendor could use: left out in silence."""
 
 
@@ -22,7 +22,7 @@ def read(owner: Fields, name: str, notes: Notes) -> list[Block]:
         return [Text(content)] if content else []
     if not isinstance(content, list):
         raise owner.wrong(name, "must be a string or a list of blocks")
-    return [block for item in owner.each(name) if (block := _block(item, notes)) is not None]
+    return [block for item in owner.each(name) for block in _blocks(item, notes)]
 
 
 def instructions(owner: Fields, name: str, notes: Notes) -> tuple[Text, ...]:
@@ -35,10 +35,24 @@ def instructions(owner: Fields, name: str, notes: Notes) -> tuple[Text, ...]:
     return kept
 
 
-def _block(item: Fields, notes: Notes) -> Block | None:
+def _blocks(item: Fields, notes: Notes) -> tuple[Block, ...]:
+    """Most are one; a document may be put together of several."""
     kind = item.needed_text("type")
+    blocks: tuple[Block, ...]
+    if kind == "document":
+        blocks = messages_documents.read(item, notes)
+    elif kind.endswith(_LEFT_OUT):
+        notes.drop(f"messages.content.{kind}")
+        return ()
+    else:
+        blocks = (_block(item, kind, notes),)
+    leave_item(item, "messages.content", notes, _SEEN)
+    return blocks
+
+
+def _block(item: Fields, kind: str, notes: Notes) -> Block:
     mark = item.json("cache_control")
-    block: Block | None
+    block: Block
     if kind == "text":
         block = Text(item.needed_text("text"), mark)
     elif kind == "thinking":
@@ -46,22 +60,16 @@ def _block(item: Fields, notes: Notes) -> Block | None:
     elif kind == "redacted_thinking":
         block = Thinking(redacted=item.needed_text("data"))
     elif kind == "image":
-        block = _image(item)
-    elif kind == "document":
-        block = _document(item)
+        block = messages_documents.image(item)
     elif kind == "search_result":
-        block = _search_result(item)
+        block = _search_result(item, notes)
     elif kind == "tool_use":
         arguments = compact(item.json("input") or {})
         block = ToolCall(item.needed_text("id"), item.needed_text("name"), arguments, cache=mark)
     elif kind == "tool_result":
         block = _result(item, notes)
-    elif kind.endswith(_LEFT_OUT):
-        notes.drop(f"messages.content.{kind}")
-        return None
     else:
         raise _unknown(item, kind)
-    leave_item(item, "messages.content", notes, _SEEN)
     return block
 
 
@@ -71,42 +79,8 @@ def _unknown(item: Fields, kind: str) -> Exception:
     return item.wrong("type", "is a kind of content that cannot be translated")
 
 
-def _image(item: Fields) -> Image:
-    source = item.inner("source")
-    kind = source.text("type") if source else None
-    mark = item.json("cache_control")
-    if source is not None and kind == "base64":
-        return Image(media_type=source.needed_text("media_type"), data=source.needed_text("data"), cache=mark)
-    if source is not None and kind == "url":
-        return Image(url=source.needed_text("url"), cache=mark)
-    raise _odd_source(item, source, "must be base64 or url")
-
-
-def _document(item: Fields) -> Document:
-    source = item.inner("source")
-    if source is None:
-        raise item.wrong("source", "is missing")
-    kind = source.text("type")
-    title, mark = item.text("title"), item.json("cache_control")
-    if kind == "base64":
-        media_type, data = source.needed_text("media_type"), source.needed_text("data")
-        return Document(media_type=media_type, data=data, title=title, cache=mark)
-    if kind == "url":
-        return Document(url=source.needed_text("url"), title=title, cache=mark)
-    if kind == "text":
-        source.raw("media_type")  # the only one there is
-        return Document(media_type="text/plain", text=source.needed_text("data"), title=title, cache=mark)
-    raise _odd_source(item, source, "must be base64, url or text")
-
-
-def _odd_source(item: Fields, source: Fields | None, kinds: str) -> Exception:
-    if source is None:
-        return item.wrong("source", "is missing")
-    is_stored = source.text("type") == "file"
-    return source.wrong("file_id", STORED_FILE) if is_stored else source.wrong("type", kinds)
-
-
-def _search_result(item: Fields) -> Text:
+def _search_result(item: Fields, notes: Notes) -> Text:
+    messages_documents.note_citations(item, notes)
     lines = [item.text("title") or "", item.text("source") or ""]
     lines += [part.text("text") or "" for part in item.each("content")]
     return Text("\n".join(line for line in lines if line), item.json("cache_control"))

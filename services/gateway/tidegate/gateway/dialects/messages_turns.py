@@ -105,6 +105,8 @@ class Turns:
         written: dict[str, Any] = {"type": kind, "source": source}
         if isinstance(block, Document) and block.title is not None:
             written["title"] = block.title
+        if isinstance(block, Document) and block.context is not None:
+            written["context"] = block.context
         return marked(written, block.cache)
 
 
