@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import uvloop
 
+from tidegate.runtime.huge_pages import use_huge_pages
 from tidegate.runtime.telemetry import facts_of, logger
 
 GC_ALLOCATIONS = 50_000
@@ -93,6 +94,7 @@ def run_role(
         os.nice(behind)
     # What start-up made lives as long as the process; and requests make no cycles worth a look that often.
     gc.freeze()
+    use_huge_pages()
     gc.set_threshold(GC_ALLOCATIONS, 50, 100)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(role, parent_fd, cut_after_s))
