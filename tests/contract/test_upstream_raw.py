@@ -341,3 +341,15 @@ async def test_an_end_before_any_byte_is_lost_and_never_sent_again() -> None:
             await call(upstream, server.url)
         assert len(server.peers) == 1
         assert len(server.peers[0].requests) == 1
+
+
+@on_both_loops
+async def test_what_fails_between_the_request_and_its_answer_leaves_no_call_behind() -> None:
+    def fails() -> None:
+        raise RuntimeError("what was done meanwhile")
+
+    async with RawServer(play(response(b"hello"))) as server, client() as upstream:
+        with pytest.raises(RuntimeError, match="meanwhile"):
+            await upstream.send(upstream.prepare(server.url), on_sent=fails)
+        assert only(upstream).active == 0
+        assert await call(upstream, server.url) == (200, b"hello")

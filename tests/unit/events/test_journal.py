@@ -49,6 +49,21 @@ async def test_events_of_one_turn_become_one_row_and_seqs_are_gap_free(tmp_path:
     assert [seq for _, seq, _ in events_of(tmp_path / "gw-0")] == [1, 2, 3, 4, 5, 6]
 
 
+async def test_a_lone_attempt_waits_for_no_turn_of_the_loop_and_several_share_a_row(tmp_path: Path) -> None:
+    journal = await open_journal(tmp_path / "gw-0")
+    turns: list[str] = []
+    asyncio.get_running_loop().call_soon(turns.append, "other work")
+
+    async def begin(name: str) -> None:
+        await journal.wait_committed(journal.start(0, started(name), CONTEXT))
+
+    await begin("a1")
+    assert turns == []
+    await asyncio.gather(*(begin(f"b{n}") for n in range(4)))
+    await journal.close()
+    assert [row.last_seq - row.first_seq + 1 for row in rows_of(tmp_path / "gw-0")] == [1, 4]
+
+
 async def test_seq_never_restarts_and_every_lifetime_is_a_new_source(tmp_path: Path) -> None:
     for life in range(3):
         journal = await open_journal(tmp_path / "gw-0", start=life * 1000)

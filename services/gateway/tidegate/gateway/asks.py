@@ -1,7 +1,7 @@
 """Chat and messages bodies → the scalars the planner needs; text is measured and goes no further. Pure."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -9,8 +9,11 @@ from msgspec import Raw
 from tidegate.events.types import Dialect
 from tidegate.gateway import tiers
 from tidegate.gateway.errors import GatewayError
+from tidegate.gateway.inline_data import MARK as INLINE
 from tidegate.gateway.inline_data import inline_data
+from tidegate.gateway.remote_media import MARK as REMOTE
 from tidegate.gateway.remote_media import remote_media
+from tidegate.gateway.stored_media import MARK as STORED
 from tidegate.gateway.stored_media import stored_media
 from tidegate.gateway.unparsed import ABSENT, StreamOptions, brief
 
@@ -20,7 +23,7 @@ MAX_TOKENS = 2**31 - 1
 _IMAGES = (b'"image_url"', b'"image"', b'"input_image"')
 
 
-class Measured(NamedTuple):
+class Measured(msgspec.Struct, frozen=True, gc=False):
     """Size of a prompt: an estimate of its tokens, and how many of its parts are guesses: files of the provider."""
 
     tokens: int
@@ -190,6 +193,8 @@ def measured(turns: Raw, others_bytes: int) -> Measured:
     """Size of a conversation and so many bytes of JSON beside it: an image is no text, neither its base64 nor its
     address."""
     blob = bytes(turns)
+    if not (INLINE in blob or REMOTE in blob or blob.rfind(STORED) >= 0):
+        return Measured(-(-(len(turns) + others_bytes) // _BYTES_PER_TOKEN))
     inline, remote, stored = inline_data(blob), remote_media(blob), stored_media(blob)
     text_tokens = tokens_of(len(turns) - inline.size_bytes - remote.size_bytes + others_bytes)
     return Measured(text_tokens + inline.tokens + remote.tokens + stored.tokens, stored.parts)

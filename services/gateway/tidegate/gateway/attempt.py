@@ -1,6 +1,7 @@
 """One upstream call: started in the journal before dialing, settled exactly once however it ends."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -65,6 +66,7 @@ class Attempt:
         "dialect",
         "failure",
         "job",
+        "meanwhile",
         "started",
         "target",
         "tools",
@@ -104,6 +106,8 @@ class Attempt:
         )
         self.ttft_ns: int | None = None
         self.failure: Failure | None = None
+        self.meanwhile: Callable[[], object] | None = None
+        """What to do while the answer is awaited."""
         self._started_ns = tools.clock.mono_ns()
         self._is_sent = False
         self._settled = False
@@ -162,6 +166,8 @@ class Attempt:
         job = self.job
         self._is_sent = True
         job.reads_on = not job.endpoint.counts and self.target.read_on[not job.ask.stream]
+        if self.meanwhile is not None:
+            self.meanwhile()
 
     def _deadlines(self) -> Deadlines:
         """An answer without a stream is sent when it is finished: its head may take as long as all of it."""

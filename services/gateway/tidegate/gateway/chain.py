@@ -76,21 +76,22 @@ class Chain:
         The first try follows its decision at once; later ones find that others took places and quota meanwhile.
         """
         job = self._job
+        if job.crossings is not None and not job.crossings.can_tell(
+            job.serving.targets[verdict.target].speech
+        ):
+            return False
+        if job.attempts == 0:
+            return True
         return (
             verdict.pool not in self._closed_pools
             and self._is_affordable(verdict)
-            and self._can_be_told(verdict)
-            and (job.attempts == 0 or self._tools.planner.may_still_try(job.ask, verdict.target))
+            and self._tools.planner.may_still_try(job.ask, verdict.target)
         )
 
-    def _can_be_told(self, verdict: CandidateVerdict) -> bool:
-        crossings = self._job.crossings
-        return crossings is None or crossings.can_tell(self._job.serving.targets[verdict.target].speech)
-
     def _is_affordable(self, verdict: CandidateVerdict) -> bool:
-        """True while what the request has cost and what this try is expected to cost stay under the cap."""
+        """True while what the request has cost and what a further try is expected to cost stay under the cap."""
         job, cap = self._job, self._job.route.max_cost_nanousd
-        if cap is None or job.attempts == 0:  # the first try was admitted under it
+        if cap is None:
             return True
         expected = 0 if verdict.price is None else verdict.price.cash
         return job.cost_nanousd is not None and job.cost_nanousd + expected <= cap
@@ -147,6 +148,10 @@ class Chain:
         job.target = verdict.target
         job.refused_lines = b""
         job.warnings = () if attempt.crossed is None else attempt.crossed.warnings
+        relay = None
+        if job.ask.stream:
+            relay = StreamRelay(attempt)
+            attempt.meanwhile = relay.prepare
         try:
             upstream = await attempt.open()
             if isinstance(upstream, Failure):
@@ -154,9 +159,7 @@ class Chain:
             with upstream:
                 if not 200 <= upstream.status < 300:
                     return await attempt.refused(upstream)
-                if job.ask.stream:
-                    return await StreamRelay(attempt, upstream).serve()
-                return await serve_plain(attempt, upstream)
+                return await (serve_plain(attempt, upstream) if relay is None else relay.serve(upstream))
         finally:
             attempt.close()
 

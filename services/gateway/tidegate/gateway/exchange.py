@@ -141,12 +141,14 @@ class Exchange:
         else:
             if self._unread > high_water_bytes:
                 self._connection.pause_reading()
-            self._wake()
+            if self._waiter is not None:
+                self._wake()
 
     def end_body(self) -> None:
         """The last body byte was taken."""
         self.body_complete = True
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def lost(self, reason: Reason) -> None:
         """The client cannot be answered any more: wake everyone, run the cancel hook."""

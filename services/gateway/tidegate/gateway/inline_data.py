@@ -15,7 +15,7 @@ SOUND_BYTES_PER_TOKEN = 1_000
 MAX_LOOKS = 4_096
 """Places that are looked at: more than any conversation has images."""
 
-_OPENING = b'"data'
+MARK = b'"data'
 """Begins both spellings: the value `"data:…;base64,…"` of a URL, and the key `"data":"…"` of a source."""
 _URL = re.compile(rb'"data:([^",;]{0,128})(?:;[^",;]{0,128})*;base64,')
 _URL_KEY = re.compile(rb'"(?:url|image_url|file_data|file_url)"\s*:\s*$')
@@ -42,7 +42,7 @@ def inline_data(blob: bytes) -> InlineData:
     Base64 elsewhere is text to the model and stays counted as such, and so is what is not base64 throughout, and
     what stands behind `MAX_LOOKS` places that might hold any.
     """
-    at = blob.find(_OPENING)
+    at = blob.find(MARK)
     if at < 0:
         return NONE
     size = tokens = looks = 0
@@ -53,7 +53,7 @@ def inline_data(blob: bytes) -> InlineData:
             begin, at, kind = found
             size += at - begin
             tokens += _tokens_of(kind, at - begin)
-        at = blob.find(_OPENING, at + 1)
+        at = blob.find(MARK, at + 1)
     return InlineData(size, tokens)
 
 

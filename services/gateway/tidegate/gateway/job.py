@@ -171,11 +171,11 @@ class Job:
     def _warning_line(self) -> bytes:
         return b"x-tidegate-warnings: left out: %b\r\n" % ", ".join(self.warnings).encode()
 
-    def begin_stream(self, upstream_headers: bytes = b"") -> None:
+    def begin_stream(self, upstream_lines: bytes, own_lines: bytes) -> None:
         """Start the 200 of a stream, unless a keep-alive did already."""
         self.stop_keepalive()
         if not self.exchange.started:
-            self.exchange.start(200, _STREAM_TYPE + upstream_headers + self.head_lines())
+            self.exchange.start(200, _STREAM_TYPE + upstream_lines + own_lines)
 
     def arm_keepalive(self, after_s: float) -> None:
         """During silent reasoning, keep the client's connection warm; failover stays allowed."""

@@ -51,6 +51,7 @@ class StreamPhases:
         "_finished",
         "_head",
         "_head_bytes",
+        "_opening",
         "_reading",
         "_said",
         "_vocabulary",
@@ -73,6 +74,7 @@ class StreamPhases:
         self._head: list[bytes] = []
         self._head_bytes = 0
         self._at_start = True
+        self._opening = b""
         self._drop_lf = False
         self._finished = False
         self.committed = False
@@ -82,6 +84,9 @@ class StreamPhases:
     @property
     def said_bytes(self) -> int:
         """See Said."""
+        if self._opening:
+            self._said.add(self._opening)
+            self._opening = b""
         return self._said.size_bytes
 
     @property
@@ -173,7 +178,10 @@ class StreamPhases:
         meaning = self._vocabulary.read(name, data, self._reading)
         if meaning is Meaning.CONTENT:
             self.content_events += 1
-            self._said.add(unit)
+            if self.committed:
+                self._said.add(unit)
+            else:
+                self._opening = unit  # measured when it is asked for: the first token does not wait for that
         return meaning
 
     def _go_on(self, out: list[bytes]) -> Step:

@@ -14,7 +14,7 @@ LOW_DETAIL_TOKENS = 85
 DOCUMENT_TOKENS = 5 * PAGE_TOKENS
 """Nothing tells the length of a document that is not here: a declared guess of five pages."""
 
-_OPENING = b'"http'
+MARK = b'"http'
 """Five bytes: a longer needle in a long body is searched five times as slowly (CPython changes its way at six)."""
 _BEFORE_VALUE = b": \t\r\n"
 _KEY = re.compile(rb'"(url|image_url|file_url)"\s*:\s*$')
@@ -30,7 +30,7 @@ def remote_media(blob: bytes) -> InlineData:
 
     URLs elsewhere are text, and what stands behind `MAX_LOOKS` values that begin like one.
     """
-    at = blob.find(_OPENING)
+    at = blob.find(MARK)
     if at < 0:
         return NONE
     size = tokens = looks = 0
@@ -42,7 +42,7 @@ def remote_media(blob: bytes) -> InlineData:
         if blob[at - 1] in _BEFORE_VALUE and (found := _tokens_at(blob, at, end)):
             size += end - at - 1
             tokens += found
-        at = blob.find(_OPENING, end)
+        at = blob.find(MARK, end)
     return InlineData(size, tokens)
 
 

@@ -86,9 +86,9 @@ def around_parsed_model(body: bytes, *, include_usage: bool) -> Around:
 def filled(around: Around, model: bytes) -> bytes | Pieces:
     """The document with this value of `model`."""
     before, after = around
-    if isinstance(before, bytes):
-        return b"%b%b%b" % (before, model, cast("bytes", after))
-    return (*before, model, *cast("Pieces", after))
+    if isinstance(before, bytes) and isinstance(after, bytes):
+        return b"%b%b%b" % (before, model, after)
+    return (*cast("Pieces", before), model, *cast("Pieces", after))
 
 
 def _model_in(body: bytes) -> tuple[_Values, int, int]:

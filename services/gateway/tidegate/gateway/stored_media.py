@@ -11,7 +11,7 @@ from tidegate.gateway.remote_media import (
     OPENAI_IMAGE_TOKENS,
 )
 
-_KEY = b'"file_id"'
+MARK = b'"file_id"'
 _VALUE = re.compile(rb'\s*:\s*"')
 _BEFORE_KEY = b"{, \t\r\n"
 _LOW = re.compile(rb'"detail"\s*:\s*"low"')
@@ -35,16 +35,16 @@ def stored_media(blob: bytes) -> StoredMedia:
 
     It is searched from the end: so long a needle is found five times as fast that way.
     """
-    at = blob.rfind(_KEY)
+    at = blob.rfind(MARK)
     if at < 0:
         return NONE
     parts = tokens = looks = 0
     while at >= 0 and looks < MAX_LOOKS:
         looks += 1
-        if blob[at - 1] in _BEFORE_KEY and _VALUE.match(blob, at + len(_KEY)) and (found := _guess(blob, at)):
+        if blob[at - 1] in _BEFORE_KEY and _VALUE.match(blob, at + len(MARK)) and (found := _guess(blob, at)):
             parts += 1
             tokens += found
-        at = blob.rfind(_KEY, 0, at)
+        at = blob.rfind(MARK, 0, at)
     return StoredMedia(parts, tokens)
 
 

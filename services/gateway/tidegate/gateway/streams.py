@@ -25,18 +25,25 @@ _WHOLE_BYTES = 1024 * 1024
 class StreamRelay:
     """One upstream stream on its way to the client."""
 
-    def __init__(self, attempt: Attempt, upstream: UpstreamExchange) -> None:
+    def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._upstream = upstream
-        self._phases = _phases_of(attempt)
         self._committed = False
         self._is_noted = False
+        self._upstream: UpstreamExchange
+        self._phases: StreamPhases | TranslatedPhases
+        self._own_lines: bytes
 
-    async def serve(self) -> Failure | None:
+    def prepare(self) -> None:
+        """Make ready what does not depend on the answer, while it is awaited: its first token waits for less then."""
+        self._phases = _phases_of(self._attempt)
+        self._own_lines = self._attempt.job.head_lines()
+
+    async def serve(self, upstream: UpstreamExchange) -> Failure | None:
         """Relay; None when the client has its end, else the failure, settled, before any content left.
 
-        Raises Cancelled, GatewayError (also after content: then it is told in band).
+        To be prepared before. Raises Cancelled, GatewayError (also after content: then it is told in band).
         """
+        self._upstream = upstream
         attempt = self._attempt
         content_type = headers.value_of(self._upstream.headers, b"content-type") or b""
         if not content_type.startswith(b"text/event-stream"):
@@ -91,7 +98,7 @@ class StreamRelay:
         attempt.mark_first_token()
         if isinstance(self._phases, TranslatedPhases):
             job.tell_in_band = self._phases.error_event
-        job.begin_stream(attempt.answer_lines(self._upstream))
+        job.begin_stream(attempt.answer_lines(self._upstream), self._own_lines)
 
     def _note_first_token(self) -> None:
         """Record when it came: after it was handed on, so that it does not wait for its own record."""

@@ -129,9 +129,13 @@ class Upstream(httpx.AsyncBaseTransport):
             connection.send_rest(rest)
         # While the answer is awaited, only the socket may hold on to what it has not sent.
         del request, rest
-        if on_sent is not None:
-            on_sent()
-        await exchange.wait_head()
+        try:
+            if on_sent is not None:
+                on_sent()
+            await exchange.wait_head()
+        except BaseException:
+            exchange.cancel()
+            raise
         return exchange
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

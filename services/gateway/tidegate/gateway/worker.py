@@ -84,11 +84,11 @@ class Worker:
 
     def caller_of(self, head: RequestHead) -> Caller:
         """Who asks. Raises GatewayError; an unauthenticated request is only counted."""
-        serving, known = self.serving, head.known
-        if isinstance(known, Caller) and known.serving is serving:
+        known = head.known
+        if isinstance(known, Caller) and known.serving is self._serving:
             return known
         try:
-            head.known = caller = Caller(serving, head, self._data_key)
+            head.known = caller = Caller(self.serving, head, self._data_key)
         except GatewayError:
             self.tally.unauthenticated += 1
             raise

@@ -31,7 +31,7 @@ JOURNALS = "journals"
 MAINTAIN_S = 0.1
 MAINTAIN_SOON_S = 0.01
 BUSY_NS = 2_000_000
-"""A flush so soon after the last one takes one more turn of the loop with it."""
+"""A flush so soon after the last one takes one more turn of the loop with it, where several attempts are under way."""
 LOCK_TRIES = 25
 LOCK_RETRY_S = 0.02
 _SIGNALS = INDEX[SIGNALS.name]
@@ -50,8 +50,8 @@ class Journal:
     """One slot's journal, used from one event loop. `open` settles what a dead owner left open.
 
     `record`/`start`/`settle` buffer an event and return its seq; everything buffered in one turn of the loop,
-    in two when the journal is busy, becomes one row. `wait_committed` and `wait_settled` tell when it is in the
-    file and safe.
+    in two when the journal is busy, becomes one row; a lone attempt waits for no company. `wait_committed` and
+    `wait_settled` tell when it is in the file and safe.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Journal:
         self._next_seq = seq + 1
         pending = self._pending
         if not pending:
-            is_busy = now_ns - self._flushed_ns < BUSY_NS
+            is_busy = now_ns - self._flushed_ns < BUSY_NS and len(self._open) > 1
             self._loop.call_soon(self._flush_next_turn if is_busy else self._flush_unless_held)
         pending.append(frame)
         return Receipt(seq, event, self._batch)
@@ -208,6 +208,8 @@ class Journal:
     async def wait_committed(self, receipt: Receipt) -> None:
         """Return when the event is in the file. Raises JournalUnwritable when it could not be stored."""
         batch = receipt.batch
+        if len(self._open) <= 1 and batch is self._batch:
+            self._flush_unless_held()  # nobody else is under way who might share the row: no turn is waited for them
         if not batch.done:
             waiter: asyncio.Future[None] = self._loop.create_future()
             batch.waiters.append(waiter)
