@@ -711,3 +711,49 @@ async def test_bodies_beyond_what_the_gateway_may_hold_are_turned_away() -> None
         assert (await holding.answer()).status == 200
         await later.send(post(b"x" * 300))
         assert (await later.answer()).status == 200
+
+
+@on_both_loops
+async def test_a_body_that_is_not_needed_any_more_makes_room_before_its_answer_ends() -> None:
+    app = Held()
+    async with running(app, ServerLimits(max_held_body_bytes=1_000)) as run:
+        for _ in range(3):
+            await (await run.connect()).send(post(b"x" * 800))
+            async with asyncio.timeout(PATIENCE_S):
+                exchange = await app.exchanges.get()
+            exchange.start(200, b"")
+            exchange.release_body()
+        app.release.set()
+
+
+async def answer_at_length(scope: Scope, receive: Any, send: Any) -> None:
+    """Forty times the body, in one piece."""
+    exchange = exchange_of(scope)
+    exchange.respond(200, b"", 400_000 * await exchange.read_body())
+
+
+@on_both_loops
+async def test_answers_that_nobody_takes_count_as_bodies_do() -> None:
+    async def turned_away() -> bool:
+        client = await run.connect()
+        await client.send(post(b"x" * 10))
+        return (await client.answer()).status == 503
+
+    async def until(*, full: bool) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while await turned_away() is not full:
+                await asyncio.sleep(0)
+
+    def small(sock: socket.socket) -> None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+
+    async with running(answer_at_length, ServerLimits(max_held_body_bytes=9_000_000)) as run:
+        slow, gone = await run.connect(small), await run.connect(small)
+        await slow.send(post(b"x" * 50))
+        await until(full=True)
+        assert len((await slow.answer()).body) == 20_000_000
+        await until(full=False)
+        await gone.send(post(b"x" * 50))
+        await until(full=True)
+        gone.close()
+        await until(full=False)

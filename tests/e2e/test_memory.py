@@ -16,6 +16,8 @@ from support.worker_process import WorkerProcess, worker_process
 MIB = 1024 * 1024
 PATIENCE_S = 30
 SETTLE_S = 0.05
+BOTH = "openai", "anthropic"
+"""A route to a target of each dialect: for a chat client the second one is translated into."""
 Serving = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -77,7 +79,7 @@ async def test_requests_that_wait_for_their_answer_hold_little_more_than_their_b
             if received >= count * 6 * MIB * 0.99:
                 all_are_there.set()
 
-    async with upstream(serve) as port, worker_process(tmp_path, port, ("openai", "anthropic")) as worker:
+    async with upstream(serve) as port, worker_process(tmp_path, port, BOTH) as worker:
         before = worker.rss_bytes()
         clients = []
         for _ in range(count):
@@ -91,6 +93,48 @@ async def test_requests_that_wait_for_their_answer_hold_little_more_than_their_b
         for writer in clients:
             writer.close()
     assert grown / (count * len(body)) < (2.7 if route == "anthropic" else 1.7), grown
+
+
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+CHUNK = (
+    b'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
+)
+STARTED = (
+    b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","type":"message","model":"m",'
+    b'"role":"assistant","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
+    b'event: content_block_start\ndata: {"type":"content_block_start","index":0,'
+    b'"content_block":{"type":"text","text":""}}\n\n'
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
+    b'"delta":{"type":"text_delta","text":"hi"}}\n\n'
+)
+
+
+async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A provider that says one word, and then nothing."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    await reader.readexactly(int(head.partition(b"content-length: ")[2].split()[0]))
+    begun = STARTED if b"/messages" in head else CHUNK
+    writer.write(b"%b%x\r\n%b\r\n" % (STREAM_HEAD, len(begun), begun))
+    await asyncio.sleep(PATIENCE_S)
+
+
+async def test_a_request_is_let_go_of_when_its_answer_has_begun(tmp_path: Path) -> None:
+    sent, clients = 0, []
+    held = f"max_held_body_bytes = {7 * MIB}"  # each request alone nearly fills it
+    async with upstream(begin) as port, worker_process(tmp_path, port, BOTH, held) as worker:
+        before = worker.rss_bytes()
+        for route in (*BOTH, *BOTH):
+            body = body_of(route, 6 * MIB, stream=True)
+            sent += len(body)
+            reader, writer = await asyncio.open_connection("127.0.0.1", worker.port)
+            clients.append(writer)
+            writer.write(worker.request(body))
+            async with asyncio.timeout(PATIENCE_S):
+                assert (await reader.readuntil(b'"hi"')).startswith(b"HTTP/1.1 200 OK")
+        grown = await settled(worker.rss_bytes) - before
+        for writer in clients:
+            writer.close()
+    assert grown / sent < 0.5, grown
 
 
 def slow_client(worker: WorkerProcess, body: bytes) -> socket.socket:
@@ -172,7 +216,7 @@ async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 async def test_whatever_is_in_a_body_it_takes_a_small_multiple_of_its_bytes(tmp_path: Path) -> None:
     grown: dict[str, float] = {}
-    async with upstream(refuse) as port, worker_process(tmp_path, port, ("openai", "anthropic")) as worker:
+    async with upstream(refuse) as port, worker_process(tmp_path, port, BOTH) as worker:
         for path, shapes in SHAPES.items():
             for name, body in shapes:
                 before = worker.rss_bytes()

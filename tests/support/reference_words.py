@@ -55,8 +55,9 @@ SETTINGS: dict[str, dict[str, str]] = {
         "workers": "Gateway processes that `tidegate serve` starts. Each has limits and a journal of its own.",
         "slot": "Name of the journal slots: `gw-0`, `gw-1`, … Keep it for the life of the data folder.",
         "max_body_bytes": "Largest request body.",
-        "max_held_body_bytes": "Bodies that a worker holds together; more are refused with `overloaded`. One that is translated is"
-        " there twice. By default the workers share a quarter of the memory that they may use, at least one largest body each.",
+        "max_held_body_bytes": "Bodies that a worker holds together, and answers that slow clients have not taken; more bodies are"
+        " refused with `overloaded`. A translated body is there twice; a stream's is let go of at its first word."
+        " By default the workers share a quarter of the memory that they may use, at least one largest body each.",
         "max_in_flight": "Requests a worker serves at once; more are refused with `overloaded`.",
         "keepalive_s": "How long an idle client connection stays open.",
         "header_deadline_s": "From the first byte of a request to the end of its head.",

@@ -30,6 +30,17 @@ def test_what_another_provider_made_is_told_by_turn() -> None:
     assert origins.foreign("s", "b", never) == Turns("b", ("a", "a", "b", "a"))
 
 
+def test_whether_turns_will_be_counted_is_known_before_and_without_a_count_nothing_is_claimed() -> None:
+    origins = Origins()
+    assert not origins.is_changing("s", "a")
+    origins.note("s", "a", never)
+    assert not origins.is_changing("s", "a")
+    assert origins.is_changing("s", "b")
+    origins.note("s", "b", lambda: None)
+    assert origins.foreign("s", "a", never) is None
+    assert origins.foreign("s", "b", never) is None
+
+
 def test_a_client_may_go_back_or_add_turns_of_its_own() -> None:
     origins = Origins()
     origins.note("s", "a", never)

@@ -353,6 +353,14 @@ class Attempt:
         self.ttft_ns = now_ns - self._started_ns
         self.job.ttft_ns = now_ns - self.job.started_ns
 
+    def let_go(self) -> None:
+        """Content has left: no other attempt follows, so the request is held no longer."""
+        job = self.job
+        self.crossed = None
+        job.let_go(
+            counted=job.has_history and self.tools.origins.is_changing(job.ask.session, self.target.origin)
+        )
+
     def close(self) -> None:
         """Whatever happened: no attempt stays open behind a request that ended."""
         self.job.reads_on = False

@@ -61,6 +61,7 @@ class Connection(Protocol):
     def resume_reading(self) -> None: ...
     def exchange_answered(self, exchange: "Exchange") -> None: ...
     def exchange_ended(self, exchange: "Exchange") -> None: ...
+    def body_released(self, size: int) -> None: ...
     def abort(self, reason: Reason) -> None: ...
 
 
@@ -234,6 +235,11 @@ class Exchange:
                 raise RuntimeError("the body cannot be read after the answer")
             await self._wait()
         raise ClientGone(self.gone)
+
+    def release_body(self) -> None:
+        """The body that was read is held by nobody any more: others may be taken in its place."""
+        self._connection.body_released(self.body_bytes)
+        self.body_bytes = 0
 
     def start(self, status: int, head: bytes, length: int | None = None) -> None:
         """Begin the answer. `head` is complete header lines, each ending in CRLF, without Date, Connection,

@@ -58,6 +58,7 @@ class Job:
         "tell_in_band",
         "tier",
         "ttft_ns",
+        "turns",
         "waited_ns",
         "warnings",
     )
@@ -101,6 +102,8 @@ class Job:
         self.tier: str | None = None
         """The service tier that the client asks for, None as usual."""
         self.raw = b""
+        self.turns: int | None = None
+        """Assistant turns of a request that was let go of, where they were counted."""
         self.refused_lines = b""
         """What the upstream that refused last said of its limits and its request id."""
         # Set in order by the front; reading one too early is a programming error.
@@ -135,6 +138,19 @@ class Job:
     def assistant_turns(self) -> int:
         """How many assistant turns the conversation has so far."""
         return self.cross().assistant_turns()
+
+    def turns_answered(self) -> int | None:
+        """The same once the answer is there; None for a request that was let go of uncounted."""
+        return self.assistant_turns() if self.raw else self.turns
+
+    def let_go(self, *, counted: bool) -> None:
+        """Hold the request no longer, in any dialect: nothing can be tried with it any more. `counted`: its assistant
+        turns will be asked for."""
+        if counted:
+            self.turns = self.assistant_turns()
+        self.raw, self.crossings = b"", None
+        del self.body, self.around_model
+        self.exchange.release_body()
 
     def on_gone(self, reason: Reason) -> None:
         """The cancel hook of the listener: stop whatever the request is waiting for."""

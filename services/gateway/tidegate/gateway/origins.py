@@ -28,13 +28,18 @@ class Origins:
             return None
         return Turns(provider, (known,) * count() if isinstance(known, str) else known)
 
-    def note(self, session: str, provider: str, count: Callable[[], int]) -> None:
-        """`provider` has answered: the next assistant turn is its own."""
+    def is_changing(self, session: str, provider: str) -> bool:
+        """Whether `note` of this answer will have to count."""
+        known = self._known.get(session)
+        return known is not None and known != provider
+
+    def note(self, session: str, provider: str, count: Callable[[], int | None]) -> None:
+        """`provider` has answered: the next assistant turn is its own. A session whose turns nobody can count is
+        forgotten: nothing known is better than turns of the wrong provider."""
         known = self._known.pop(session, None)
         if known is None or known == provider:
             self._known[session] = provider
-        else:
-            turns = count()
+        elif (turns := count()) is not None:
             before = (known,) * turns if isinstance(known, str) else known[:turns]
             self._known[session] = (*before, *(None,) * (turns - len(before)), provider)
         if len(self._known) > self._max:

@@ -85,6 +85,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
+        self._untaken_bytes = 0
 
     # --- transport callbacks
 
@@ -131,6 +132,7 @@ class GatewayProtocol(HttpToolsProtocol):
             self.exchange = None
         self._deaf = True
         self.write_paused = False
+        self._hold_untaken(0)
         self._end_deadline()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -143,17 +145,24 @@ class GatewayProtocol(HttpToolsProtocol):
         self.write_paused = True
         self.written_while_paused = 0
         size = self.transport.get_write_buffer_size()
+        self._hold_untaken(size)
         self._stall_timer = self.loop.call_later(
             self.limits.client_stall_s / 4, self._check_stall, size, 0, self.loop.time()
         )
 
     def resume_writing(self) -> None:
         self.write_paused = False
+        self._hold_untaken(0)
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
         if self.exchange is not None:
             self.exchange.wake_writer()
+
+    def _hold_untaken(self, size: int) -> None:
+        """Bytes of an answer that wait for a client that is slow count as bodies do."""
+        self.listener.held_body_bytes += size - self._untaken_bytes
+        self._untaken_bytes = size
 
     # --- parser callbacks
 
@@ -280,8 +289,12 @@ class GatewayProtocol(HttpToolsProtocol):
     def exchange_ended(self, exchange: Exchange) -> None:
         """The application's coroutine for this request has ended."""
         self.listener.exchanges.discard(exchange)
-        self.listener.held_body_bytes -= exchange.body_bytes
+        exchange.release_body()
         self.listener.note_end()
+
+    def body_released(self, size: int) -> None:
+        """So many bytes of a body are held no longer."""
+        self.listener.held_body_bytes -= size
 
     def abort(self, reason: Reason) -> None:
         """Cut the connection: the client sees an answer without an end."""

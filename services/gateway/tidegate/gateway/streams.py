@@ -96,6 +96,7 @@ class StreamRelay:
         self._committed = True
         self._upstream.first_token_seen()
         attempt.mark_first_token()
+        attempt.let_go()
         if isinstance(self._phases, TranslatedPhases):
             job.tell_in_band = self._phases.error_event
         job.begin_stream(attempt.answer_lines(self._upstream), self._own_lines)

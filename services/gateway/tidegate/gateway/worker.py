@@ -209,7 +209,7 @@ class Worker:
         await Chain(self, job, decision).run()
         if job.target is not None and job.has_history:
             origin = job.serving.targets[job.target].origin
-            self.origins.note(job.ask.session, origin, job.assistant_turns)
+            self.origins.note(job.ask.session, origin, job.turns_answered)
 
     def _decide(self, job: Job) -> DecisionMade:
         decision = job.decision = self.planner.plan(job.ask)
