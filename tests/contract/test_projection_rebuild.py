@@ -108,6 +108,9 @@ async def test_a_rebuild_reports_what_it_could_not_read(tmp_path: Path) -> None:
     rebuilt = await rebuild(log, tmp_path / "m.duckdb", LIMITS)
     assert [halt.where.partition for halt in rebuilt.halted] == [0]
     assert [(gap.topic, gap.partition, gap.oldest) for gap in rebuilt.gaps] == [(*where, 3)]
+    dead = rebuilt.dead_letters
+    assert (dead.count, dead.topic) == (1, "tidegate.deadletter.v1")
+    assert [(each.topic, each.partition) for each in dead.first] == [(REQUESTS.name, 1)]
 
 
 FUTURE = b'{"id":"x","type":"FromTheFuture","v":1,"ts":1,"source":"gw","seq":1,"data":{}}'

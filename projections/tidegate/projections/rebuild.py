@@ -9,6 +9,7 @@ import msgspec
 
 from tidegate.events.errors import LogCorrupt
 from tidegate.events.log.port import EventLog, Record, TopicPartition
+from tidegate.events.topics import DEADLETTER
 from tidegate.projections.batch import Halt
 from tidegate.projections.content import Content, content, differing
 from tidegate.projections.errors import StoreUnusable
@@ -22,6 +23,26 @@ from tidegate.projections.store import Store
 _UNREAD = "rebuild_unread"
 """Table that only a rebuilt file has, and only when it does not hold the whole log."""
 
+NAMED_DEAD_LETTERS = 5
+"""How many dead letters a report names one by one."""
+
+
+class DeadRecord(msgspec.Struct, frozen=True):
+    """Where a record stands that cannot be read, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+class DeadLetters(msgspec.Struct, frozen=True):
+    """Records that are left out because nobody can read them: how many, the topic that tells of them, the first."""
+
+    count: int
+    topic: str
+    first: tuple[DeadRecord, ...]
+
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
     """A new file, closed. `halted` and `gaps` must be empty for it to hold everything."""
@@ -32,6 +53,7 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
     content: Content
     halted: tuple[Halt, ...]
     gaps: tuple[Gap, ...]
+    dead_letters: DeadLetters
 
 
 class Swapped(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,11 +83,12 @@ async def rebuild(log: EventLog, path: Path, limits: Limits, watch: Watch = unwa
         stale.unlink(missing_ok=True)
     store = Store.open(target, limits)
     try:
+        dead = _Dead()
         runner = Runner(
             log,
             store,
             Progress(store.positions()),
-            dead_letters=_known_dead_letters,
+            dead_letters=dead.letter,
             alarm=_Reported(),
             pace=Pace(linger_s=0.0, poll_s=0.2),
         )
@@ -81,6 +104,7 @@ async def rebuild(log: EventLog, path: Path, limits: Limits, watch: Watch = unwa
             content=content(store.connection),
             halted=tuple(runner.halted.values()),
             gaps=tuple(runner.gaps.values()),
+            dead_letters=DeadLetters(dead.count, DEADLETTER.name, tuple(dead.first)),
         )
     finally:
         store.close()
@@ -182,5 +206,14 @@ class _Reported:
         pass
 
 
-async def _known_dead_letters(_record: Record, _reason: str) -> None:
-    """A rebuild meets only what the first reading has reported already."""
+class _Dead:
+    """A rebuild meets only what the first reading has put into the topic already: it is counted, not told again."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[DeadRecord] = []
+
+    async def letter(self, record: Record, reason: str) -> None:
+        self.count += 1
+        if len(self.first) < NAMED_DEAD_LETTERS:
+            self.first.append(DeadRecord(record.topic, record.partition, record.offset, reason))

@@ -12,6 +12,7 @@ from support.read_model import asked
 from tidegate.events.log.port import Outgoing
 from tidegate.events.partition import PARTITIONS
 from tidegate.events.topics import REQUESTS
+from tidegate.projections.rebuild import NAMED_DEAD_LETTERS
 from tidegate.runtime.cli import app
 from tidegate.runtime.machine import Machine
 from tidegate.runtime.settings import load_settings
@@ -56,6 +57,7 @@ def test_a_half_rebuild_is_told_and_not_taken_and_by_force_the_old_file_stays_be
     code, said = rebuild(tmp_path, "--json")
     swap = json.loads(said)["swap"]
     assert (code, swap["swapped"], swap["unread"], swap["kept"]) == (0, True, [], None)
+    assert json.loads(said)["built"]["dead_letters"]["count"] == 0
     # An event that this build does not know, and behind it one of each partition that it can not reach.
     unknown = [Outgoing(REQUESTS.name, at, b"x", FUTURE) for at in range(PARTITIONS)]
     write(machine, [*unknown, *History(seed=2).day(3).outgoing()])
@@ -71,3 +73,22 @@ def test_a_half_rebuild_is_told_and_not_taken_and_by_force_the_old_file_stays_be
     old = machine.projections_path.with_name(machine.projections_path.name + ".old")
     assert (code, "in place by force" in said, f"kept: {old}" in said) == (1, True, True)
     assert asked(old, counted) == [(12,)]
+
+
+def test_records_that_nobody_can_read_are_counted_and_the_first_named(
+    machine: Machine, tmp_path: Path
+) -> None:
+    write(machine, History().day(3).outgoing())
+    write(machine, [Outgoing(REQUESTS.name, 1, b"x", b"junk") for _ in range(NAMED_DEAD_LETTERS + 2)])
+    code, said = rebuild(tmp_path)
+    assert code == 0
+    assert (
+        "left out as unreadable: 7 records; the projector tells of each it meets in the topic tidegate.deadletter.v1"
+        in said
+    )
+    assert said.count("tidegate.requests.v1/1, offset ") == NAMED_DEAD_LETTERS
+    assert "and 2 more" in said
+    code, said = rebuild(tmp_path, "--json")
+    dead = json.loads(said)["built"]["dead_letters"]
+    assert (code, dead["count"], dead["topic"]) == (0, 7, "tidegate.deadletter.v1")
+    assert dead["first"][0].keys() == {"topic", "partition", "offset", "reason"}

@@ -5,7 +5,7 @@ import datetime as dt
 import json as json_module
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -23,6 +23,9 @@ from tidegate.runtime.commands.shared import (
     show,
     tell,
 )
+
+if TYPE_CHECKING:
+    from tidegate.projections.rebuild import DeadLetters
 
 replay_app = typer.Typer(no_args_is_help=True, help="Decide again what was decided.")
 T = TypeVar("T")
@@ -241,9 +244,22 @@ def rebuild(
         print_json(answer)
     else:
         say(f"built {built.rows} rows from {built.events} events")
+        _tell_dead(built.dead_letters)
         _tell_swap(swapped)
     if built.halted or built.gaps or not swapped["swapped"]:
         raise typer.Exit(FINDING)
+
+
+def _tell_dead(dead: "DeadLetters") -> None:
+    """Records that nobody can read are no reason against the new file: the live one lacks them, too."""
+    if not dead.count:
+        return
+    records = "1 record" if dead.count == 1 else f"{dead.count} records"
+    say(f"left out as unreadable: {records}; the projector tells of each it meets in the topic {dead.topic}")
+    for each in dead.first:
+        say(f"  {each.topic}/{each.partition}, offset {each.offset}: {each.reason}")
+    if dead.count > len(dead.first):
+        say(f"  and {dead.count - len(dead.first)} more")
 
 
 def _tell_swap(swapped: dict[str, Any]) -> None:
