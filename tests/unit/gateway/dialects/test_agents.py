@@ -99,6 +99,8 @@ def test_codex_reaches_anthropics_models_and_gets_its_own_tools_back() -> None:
     made = translate.request(RESPONSES, MESSAGES, CODEX, model="m")
     assert set(made.warnings) == {
         "tools.web_search",
+        "tools.format",
+        "tools.namespace.description",
         "client_metadata",
         "verbosity",
         "prompt_cache_key",

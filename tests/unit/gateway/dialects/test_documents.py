@@ -59,7 +59,7 @@ MADE: list[tuple[dict[str, Any], list[Any]]] = [
     (document([PICTURE, text("a")]), [PICTURE, "a"]),
     (document([], title="t"), ["t"]),
     (document([]), []),
-    (document([text("a", citations=[{"type": "char_location"}])], citations={"enabled": False}), ["a"]),
+    (document([text("a", citations=[])], citations={"enabled": False}), ["a"]),
     ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a"}, "title": "t", "context": "c"}, ["t\n\nc\n\na"]),
     ({"type": "document", "source": PDF, "title": "t", "context": "c"}, ["c", PDF]),
 ]  # fmt: skip

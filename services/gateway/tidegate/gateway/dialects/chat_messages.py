@@ -1,5 +1,7 @@
 """Messages of chat completions -> blocks."""
 
+from typing import Any
+
 import msgspec
 
 from tidegate.gateway.dialects import chat_reasoning
@@ -17,7 +19,7 @@ from tidegate.gateway.dialects.blocks import (
 from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.media import document_from_file, image_from_url
-from tidegate.gateway.dialects.openai_options import cache_mark, leave_item
+from tidegate.gateway.dialects.openai_options import ALWAYS, cache_mark, leave_item
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -25,6 +27,9 @@ _ROLES: dict[str, Role] = {
     "user": "user",
     "assistant": "assistant",
 }
+_NOTHING_ADDED: dict[str, Any] = {"annotations": []}
+_OF_STREAMS = {"index": ALWAYS}
+"""Left in calls by clients that put them together from a stream."""
 
 
 def read(top: Fields, notes: Notes) -> list[Message]:
@@ -38,25 +43,23 @@ def _message(message: Fields, notes: Notes) -> Message:
     role = message.needed_text("role")
     if role == "tool":
         result = ToolResult(message.needed_text("tool_call_id"), _result(message, notes))
-        _leave(message, notes)
+        leave_item(message, "messages", notes)
         return Message("user", (result,))
     if role not in _ROLES:
         raise message.wrong("role", "is none that can be translated")
     blocks = _content(message, notes)
     if role == "assistant":
-        blocks = [*chat_reasoning.blocks_of(message), *blocks, *_said_by_assistant(message)]
-        message.raw("annotations")  # what the provider added to its own text: nothing to send back
-    _leave(message, notes)
+        blocks = [*chat_reasoning.told(message, notes), *blocks, *_said_by_assistant(message, notes)]
+    leave_item(message, "messages", notes, _NOTHING_ADDED)
     return Message(_ROLES[role], tuple(blocks))
 
 
-def _leave(message: Fields, notes: Notes) -> None:
-    for name in message.unread():
-        notes.drop(f"messages.{name}")
-
-
 def _result(message: Fields, notes: Notes) -> tuple[Text | Image | Document, ...]:
-    return tuple(block for block in _content(message, notes) if isinstance(block, Text | Image | Document))
+    blocks = _content(message, notes)
+    kept = tuple(block for block in blocks if isinstance(block, Text | Image | Document))
+    if len(kept) < len(blocks):
+        raise message.wrong("content", "of a tool cannot hold a refusal")
+    return kept
 
 
 def _content(message: Fields, notes: Notes) -> list[Block]:
@@ -89,24 +92,23 @@ def _part(part: Fields, notes: Notes) -> Block:
     return block
 
 
-def _said_by_assistant(message: Fields) -> list[Block]:
+def _said_by_assistant(message: Fields, notes: Notes) -> list[Block]:
     if message.raw("function_call") is not None:
         raise message.wrong("function_call", "is outdated: use tool_calls")
     if message.raw("audio") is not None:
         raise message.wrong("audio", "cannot be translated")
     refusal = message.text("refusal")
     blocks: list[Block] = [Refusal(refusal)] if refusal else []
-    return blocks + [_call(call) for call in message.each("tool_calls")]
+    return blocks + [_call(call, notes) for call in message.each("tool_calls")]
 
 
-def _call(call: Fields) -> ToolCall:
-    call_id = call.needed_text("id")
-    if call.text("type") == "custom":
-        custom = call.inner("custom")
-        if custom is None:
-            raise call.wrong("custom", "is missing")
-        return ToolCall(call_id, custom.needed_text("name"), custom.text("input") or "", is_custom=True)
-    function = call.inner("function")
-    if function is None:
-        raise call.wrong("function", "is missing")
-    return ToolCall(call_id, function.needed_text("name"), function.text("arguments") or "")
+def _call(call: Fields, notes: Notes) -> ToolCall:
+    call_id, is_custom = call.needed_text("id"), call.text("type") == "custom"
+    kind = "custom" if is_custom else "function"
+    made = call.inner(kind)
+    if made is None:
+        raise call.wrong(kind, "is missing")
+    arguments = made.text("input" if is_custom else "arguments") or ""
+    found = ToolCall(call_id, made.needed_text("name"), arguments, is_custom=is_custom)
+    leave_item(call, "messages.tool_calls", notes, _OF_STREAMS)
+    return found

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tidegate.gateway.dialects import chat_messages, openai_options
-from tidegate.gateway.dialects.blocks import Message, OutputFormat, Reasoning, Request, Text, Tool
+from tidegate.gateway.dialects import chat_messages, instructions, openai_options
+from tidegate.gateway.dialects.blocks import OutputFormat, Reasoning, Request, Tool
 from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields
 
@@ -33,9 +33,9 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
         raise top.wrong("n", "more than one answer cannot be asked from an upstream of another dialect")
     if any(kind != "text" for kind in top.list("modalities")):
         raise top.wrong("modalities", "only text can be translated")
-    system, messages = split_system(chat_messages.read(top, notes))
+    system, messages = instructions.split(chat_messages.read(top, notes), notes)
     effort = openai_options.effort(top, "reasoning_effort")
-    top.json("stream_options")
+    openai_options.stream_options(top)
     top.raw("model")
     request = Request(
         system=system,
@@ -57,18 +57,6 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
     )
     openai_options.leave(top, notes, _HARMLESS)
     return request
-
-
-def split_system(messages: list[Message]) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
-    """The instructions before the first turn, and the rest."""
-    first = next(
-        (at for at, message in enumerate(messages) if message.role not in {"system", "developer"}),
-        len(messages),
-    )
-    system = tuple(
-        block for message in messages[:first] for block in message.blocks if isinstance(block, Text)
-    )
-    return system, tuple(messages[first:])
 
 
 def _max_output_tokens(top: Fields) -> int | None:

@@ -3,12 +3,16 @@
 from typing import Any
 
 from tidegate.gateway.dialects.blocks import Thinking
+from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields
+from tidegate.gateway.dialects.openai_options import ALWAYS, leave_item
 
 ANTHROPIC_FORMAT = "anthropic-claude-v1"
 OPENAI_FORMAT = "openai-responses-v1"
 TEXT_FIELDS = ("reasoning_content", "reasoning")
 """Where vendors put readable reasoning; an empty one does not hide the other."""
+_OF_ENTRIES = dict.fromkeys(("type", "format", "index", "id", "text", "summary"), ALWAYS)
+"""What an entry of `reasoning_details` says of itself."""
 
 
 def text_of(message: Fields) -> str:
@@ -56,4 +60,17 @@ def blocks_of(message: Fields) -> list[Thinking]:
     blocks = [block for block in found if block is not None]
     if not blocks and text:
         return [Thinking(text)]
+    return blocks
+
+
+def told(message: Fields, notes: Notes) -> list[Thinking]:
+    """As `blocks_of` in a request: what is left of an entry is noted."""
+    blocks = blocks_of(message)
+    for entry in message.each("reasoning_details"):
+        if from_detail(entry) is None:
+            notes.drop("messages.reasoning_details")
+        leave_item(entry, "messages.reasoning_details", notes, _OF_ENTRIES)
+    text = text_of(message)
+    if text and not any(block.text for block in blocks):
+        blocks.insert(0, Thinking(text))
     return blocks

@@ -73,15 +73,19 @@ class Turns:
         return self._quirks.cache_control and any(map(has_mark, blocks))
 
     def _assistant(self, message: Message) -> list[dict[str, Any]]:
-        said: list[Block] = [block for block in message.blocks if isinstance(block, Text)]
-        texts = [block.text for block in message.blocks if isinstance(block, Text)]
-        refusals = [block.text for block in message.blocks if isinstance(block, Refusal)]
+        if any(isinstance(block, Image | Document | ToolResult) for block in message.blocks):
+            raise RequestRefused("messages.content", "the upstream takes only words from the assistant")
+        said = [
+            Text(block.text) if isinstance(block, Refusal) else block
+            for block in message.blocks
+            if isinstance(block, Text | Refusal)
+        ]
         calls = [self._call(block) for block in message.blocks if isinstance(block, ToolCall)]
         written: dict[str, Any] = {"role": "assistant"}
         if self._keeps_marks(said):
             written["content"] = [self._part(block) for block in said]
-        elif texts or refusals or not calls:
-            written["content"] = "".join(texts or refusals)
+        elif said or not calls:
+            written["content"] = "".join(block.text for block in said)
         else:
             written["content"] = None
         written |= self._thinking([block for block in message.blocks if isinstance(block, Thinking)])
@@ -160,5 +164,7 @@ class Turns:
 
 
 def has_mark(block: Block) -> bool:
-    """Does a cache mark stand on this block?"""
+    """Does a cache mark stand on this block, or within it?"""
+    if isinstance(block, ToolResult) and any(map(has_mark, block.content)):
+        return True
     return getattr(block, "cache", None) is not None

@@ -8,7 +8,7 @@ from tidegate.gateway.dialects.blocks import Message, OutputFormat, Request, Too
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import Quirks
-from tidegate.gateway.dialects.tool_choices import with_type
+from tidegate.gateway.dialects.tool_choices import note_grammar, with_type
 
 MAX_NAME_CHARACTERS = 64
 
@@ -18,7 +18,7 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
     system = (Message("system", request.system),) if request.system else ()
     body: dict[str, Any] = {"model": model}
     if request.tools:
-        body["tools"] = [_tool(tool, quirks, names) for tool in request.tools]
+        body["tools"] = [_tool(tool, quirks, names, notes) for tool in request.tools]
     body["messages"] = chat_turns.Turns(quirks, names, notes).write((*system, *request.messages))
     fields: dict[str, Any] = {
         "tool_choice": _choice(request.tool_choice, request.tools, quirks, names),
@@ -41,13 +41,13 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
     }
     if request.sampling.top_k is not None:
         notes.drop("top_k")
-    has_marks = request.cache is not None or any(tool.cache is not None for tool in request.tools)
-    if has_marks and not quirks.cache_control:
+    has_marks = any(tool.cache is not None for tool in request.tools)
+    if request.cache is not None or (has_marks and not quirks.cache_control):
         notes.drop("cache_control")
     return body | {name: value for name, value in fields.items() if value is not None}
 
 
-def _tool(tool: Tool, quirks: Quirks, names: ToolNames) -> dict[str, Any]:
+def _tool(tool: Tool, quirks: Quirks, names: ToolNames, notes: Notes) -> dict[str, Any]:
     if tool.is_custom and not quirks.no_custom_tools:
         custom: dict[str, Any] = {"name": names.out(tool.name)}
         if tool.description is not None:
@@ -55,6 +55,7 @@ def _tool(tool: Tool, quirks: Quirks, names: ToolNames) -> dict[str, Any]:
         if tool.format is not None:
             custom["format"] = _grammar(tool.format)
         return {"type": "custom", "custom": custom}
+    note_grammar(tool, notes)
     function: dict[str, Any] = {"name": names.out(tool.name)}
     if tool.description is not None:
         function["description"] = tool.description

@@ -5,6 +5,8 @@ import re
 _NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_.-]")
 _MAX_NAMES = 32
 _MAX_CHARACTERS = 64
+_MORE = "more"
+"""Stands for all names behind the last that has room."""
 
 STORED_FILE = "a file stored at one provider cannot be read by another: send its content, or a URL"
 
@@ -35,8 +37,8 @@ class Notes:
 
     def drop(self, name: str) -> None:
         """Note that `name` could not be passed on. Names are made short and plain: they end in a header."""
-        if len(self._names) < _MAX_NAMES:
-            self._names[_NOT_PLAIN.sub("_", name)[:_MAX_CHARACTERS]] = None
+        plain = _NOT_PLAIN.sub("_", name)[:_MAX_CHARACTERS]
+        self._names[plain if plain in self._names or len(self._names) < _MAX_NAMES else _MORE] = None
 
     def names(self) -> tuple[str, ...]:
         """All names so far."""

@@ -1,5 +1,7 @@
 """Content blocks of Anthropic messages -> blocks."""
 
+from typing import Any
+
 from tidegate.gateway.dialects import messages_documents, seals
 from tidegate.gateway.dialects.blocks import Block, Document, Image, Text, Thinking, ToolCall, ToolResult
 from tidegate.gateway.dialects.faults import STORED_FILE, Notes
@@ -9,8 +11,15 @@ from tidegate.gateway.dialects.openai_options import leave_item
 
 _BILLING = "x-anthropic-billing-header:"
 _LEFT_OUT = ("server_tool_use", "_tool_result", "mcp_tool_use")
-_SEEN = ("citations", "caller", "transformations")
-"""Fields that add nothing another vendor could use: left out in silence."""
+_DIRECT = {"caller": {"type": "direct"}}
+_NOTHING_ADDED: dict[str, dict[str, Any]] = {
+    "text": {"citations": []},
+    "image": {"transformations": {}},
+    "tool_use": _DIRECT,
+    "tool_result": _DIRECT,
+}
+"""By kind of block, what it says when nothing is out of the ordinary."""
+_NOTHING: dict[str, Any] = {}
 
 
 def read(owner: Fields, name: str, notes: Notes) -> list[Block]:
@@ -28,7 +37,10 @@ def read(owner: Fields, name: str, notes: Notes) -> list[Block]:
 def instructions(owner: Fields, name: str, notes: Notes) -> tuple[Text, ...]:
     """The texts of a system prompt. A line of billing data that changes from call to call is left out: it would
     spoil the prompt cache and no other vendor reads it."""
-    texts = [block for block in read(owner, name, notes) if isinstance(block, Text)]
+    blocks = read(owner, name, notes)
+    texts = [block for block in blocks if isinstance(block, Text)]
+    if len(texts) < len(blocks):
+        raise owner.wrong(name, "must hold nothing but text")
     kept = tuple(text for text in texts if not text.text.startswith(_BILLING))
     if len(kept) < len(texts):
         notes.drop("system.billing_header")
@@ -46,7 +58,7 @@ def _blocks(item: Fields, notes: Notes) -> tuple[Block, ...]:
         return ()
     else:
         blocks = (_block(item, kind, notes),)
-    leave_item(item, "messages.content", notes, _SEEN)
+    leave_item(item, "messages.content", notes, _NOTHING_ADDED.get(kind, _NOTHING))
     return blocks
 
 
@@ -82,14 +94,18 @@ def _unknown(item: Fields, kind: str) -> Exception:
 def _search_result(item: Fields, notes: Notes) -> Text:
     messages_documents.note_citations(item, notes)
     lines = [item.text("title") or "", item.text("source") or ""]
-    lines += [part.text("text") or "" for part in item.each("content")]
+    for part in item.each("content"):
+        lines.append(part.text("text") or "")
+        part.raw("type")  # the only one there is
+        leave_item(part, "messages.content", notes, _NOTHING_ADDED["text"])
     return Text("\n".join(line for line in lines if line), item.json("cache_control"))
 
 
 def _result(item: Fields, notes: Notes) -> ToolResult:
-    content = tuple(
-        block for block in read(item, "content", notes) if isinstance(block, Text | Image | Document)
-    )
+    blocks = read(item, "content", notes)
+    content = tuple(block for block in blocks if isinstance(block, Text | Image | Document))
+    if len(content) < len(blocks):
+        raise item.wrong("content", "of a tool can hold text, images and documents only")
     return ToolResult(
         item.needed_text("tool_use_id"),
         content,

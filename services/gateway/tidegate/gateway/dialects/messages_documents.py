@@ -8,6 +8,7 @@ from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.openai_options import leave_item
 
 Part = Document | Image
+_NOTHING_ADDED: dict[str, object] = {"citations": [], "transformations": {}}
 
 
 def image(item: Fields) -> Image:
@@ -75,13 +76,11 @@ def _part(part: Fields, notes: Notes) -> Part:
     block: Part
     if kind == "text":
         block = _text(part.needed_text("text"), mark=part.json("cache_control"))
-        part.raw("citations")  # of an earlier answer: nothing to send back
     elif kind == "image":
         block = image(part)
-        part.raw("transformations")
     else:
         raise part.wrong("type", "must be text or image")
-    leave_item(part, "messages.content", notes)
+    leave_item(part, "messages.content", notes, _NOTHING_ADDED)
     return block
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidegate.gateway.dialects import messages_content, openai_options
+from tidegate.gateway.dialects import instructions, messages_content, openai_options
 from tidegate.gateway.dialects.blocks import (
     Message,
     OutputFormat,
@@ -35,7 +35,7 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
     top.raw("model")
     request = Request(
         system=messages_content.instructions(top, "system", notes),
-        messages=tuple(_message(message, notes) for message in top.each("messages")),
+        messages=instructions.worded((_message(message, notes) for message in top.each("messages")), notes),
         tools=tuple(tool for item in top.each("tools") if (tool := _tool(item, notes))),
         tool_choice=choice,
         parallel_tools=parallel,
@@ -69,8 +69,7 @@ def _message(message: Fields, notes: Notes) -> Message:
     if role not in _ROLES:
         raise message.wrong("role", "must be user, assistant or system")
     blocks = messages_content.read(message, "content", notes)
-    for name in message.unread():
-        notes.drop(f"messages.{name}")
+    openai_options.leave_item(message, "messages", notes)
     return Message(_ROLES[role], tuple(blocks))
 
 

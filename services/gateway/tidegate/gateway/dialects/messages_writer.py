@@ -10,7 +10,7 @@ from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.messages_turns import Turns, marked
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import Quirks
-from tidegate.gateway.dialects.tool_choices import with_type
+from tidegate.gateway.dialects.tool_choices import note_grammar, with_type
 
 MAX_NAME_CHARACTERS = 128
 _TIERS = {"auto": "auto", "default": "standard_only"}
@@ -30,7 +30,7 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
     thinking = messages_thinking.of(request, quirks, notes)
     body: dict[str, Any] = {"model": model, "max_tokens": thinking.max_tokens}
     if request.tools:
-        body["tools"] = [_tool(tool, quirks, names) for tool in request.tools]
+        body["tools"] = [_tool(tool, quirks, names, notes) for tool in request.tools]
     if system:
         body["system"] = [marked({"type": "text", "text": text.text}, text.cache) for text in system]
     body["messages"] = turns
@@ -50,10 +50,11 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
     return body | {name: value for name, value in fields.items() if value is not None}
 
 
-def _tool(tool: Tool, quirks: Quirks, names: ToolNames) -> dict[str, Any]:
+def _tool(tool: Tool, quirks: Quirks, names: ToolNames, notes: Notes) -> dict[str, Any]:
     written: dict[str, Any] = {"name": names.out(tool.name)}
     if tool.description is not None:
         written["description"] = tool.description
+    note_grammar(tool, notes)
     written["input_schema"] = CUSTOM_SCHEMA if tool.is_custom else with_type(tool.schema)
     if tool.strict and not quirks.no_strict_tools:
         written["strict"] = True

@@ -1,5 +1,7 @@
 """What chat completions and responses say in the same words: tools, sampling, identity; read from either."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tidegate.gateway.dialects.blocks import CacheMark, Effort, OutputFormat, Sampling, Tool, ToolChoice
@@ -18,6 +20,14 @@ def sampling(top: Fields) -> Sampling:
         presence_penalty=top.number("presence_penalty"),
         seed=top.integer("seed"),
     )
+
+
+def stream_options(top: Fields) -> None:
+    """How a stream is padded, and whether it ends with usage, concerns the client's side alone."""
+    options = top.inner("stream_options")
+    if options is not None:
+        options.raw("include_usage")
+        options.raw("include_obfuscation")
 
 
 def user(top: Fields) -> str | None:
@@ -58,7 +68,7 @@ def custom(fields: Fields) -> Tool:
     """A tool that takes free text. Chat completions put the grammar one level deeper than responses."""
     form = fields.json("format")
     if form is not None and isinstance(form.get("grammar"), dict):
-        form = {"type": "grammar", **form["grammar"]}
+        form = {name: form[name] for name in form if name != "grammar"} | form["grammar"]
     return Tool(
         fields.needed_text("name"),
         fields.text("description"),
@@ -104,11 +114,21 @@ def leave(top: Fields, notes: Notes, harmless: dict[str, Any]) -> None:
         notes.drop(name)
 
 
-def leave_item(item: Fields, kind: str, notes: Notes, harmless: tuple[str, ...] = ()) -> None:
-    """Note what nobody read of an object in a list, by the list's name and its own."""
-    for name in (*item.unread(), *(full.rpartition(".")[2] for full in item.unread_inside())):
-        if name not in harmless:
+ALWAYS = object()
+"""A harmless field's value when any is."""
+
+
+def leave_item(
+    item: Fields, kind: str, notes: Notes, harmless: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Note what nobody read of an object in a list, by the list's name and its own; not where its value is the
+    `harmless` one."""
+    for name in item.unread():
+        value = harmless.get(name)
+        if value is None or (value is not ALWAYS and value != item.raw(name)):
             notes.drop(f"{kind}.{name}")
+    for full in item.unread_inside():
+        notes.drop(f"{kind}.{full.rpartition('.')[2]}")
 
 
 def refuse(top: Fields, reasons: dict[str, str]) -> None:

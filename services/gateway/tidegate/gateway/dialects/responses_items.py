@@ -1,6 +1,6 @@
 """Input items of responses -> blocks: one message per turn."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -20,7 +20,7 @@ from tidegate.gateway.dialects.faults import STORED_FILE, Notes
 from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.media import document_from_file, image_from_url
 from tidegate.gateway.dialects.names import join_namespace
-from tidegate.gateway.dialects.openai_options import cache_mark, leave_item
+from tidegate.gateway.dialects.openai_options import ALWAYS, cache_mark, leave_item
 
 _ROLES: tuple[Role, ...] = get_args(Role)
 _LEFT_OUT = (
@@ -31,6 +31,9 @@ _LEFT_OUT = (
     "mcp_list_tools",
 )
 """Records of the provider's own tools: what they brought is in the text that follows."""
+_OF_ITEMS = dict.fromkeys(("type", "id", "status"), ALWAYS)
+"""What an item says of itself: nothing another vendor could use."""
+_NOTHING_ADDED: dict[str, Any] = {"annotations": [], "logprobs": []}
 _TEXT_PARTS = ("input_text", "output_text", "text")
 
 
@@ -46,6 +49,7 @@ def read(top: Fields, notes: Notes) -> list[Message]:
         message = _item(item, notes)
         if message is None:
             continue
+        leave_item(item, "input", notes, _OF_ITEMS)
         if messages and message.role == messages[-1].role == "assistant":
             message = Message("assistant", messages.pop().blocks + message.blocks)
         messages.append(message)
@@ -61,12 +65,15 @@ def _item(item: Fields, notes: Notes) -> Message | None:
         raise item.wrong("role", f"must be one of {', '.join(_ROLES)}")
     if kind == "reasoning":
         encrypted, item_id = item.text("encrypted_content"), item.text("id")
+        _leave_reasoning(item, notes)
         return Message("assistant", (seals.from_encrypted(reasoning_text(item), encrypted, item_id),))
     if kind in {"function_call", "custom_tool_call"}:
         return Message("assistant", (call(item, kind),))
     if kind in {"function_call_output", "custom_tool_call_output"}:
         parts = content(item, "output", notes)
         kept = tuple(block for block in parts if isinstance(block, Text | Image | Document))
+        if len(kept) < len(parts):
+            raise item.wrong("output", "cannot hold a refusal")
         is_custom = kind == "custom_tool_call_output"
         return Message("user", (ToolResult(item.needed_text("call_id"), kept, is_custom=is_custom),))
     if kind in _LEFT_OUT:
@@ -90,6 +97,15 @@ def reasoning_text(item: Fields) -> str:
     return "\n\n".join(summary or whole)
 
 
+def _leave_reasoning(item: Fields, notes: Notes) -> None:
+    if item.list("summary") and item.list("content"):
+        notes.drop("input.reasoning.content")
+    for name in ("summary", "content"):
+        for part in item.each(name):
+            part.text("text")
+            leave_item(part, f"input.{name}", notes, _OF_ITEMS)
+
+
 def content(owner: Fields, name: str, notes: Notes) -> list[Block]:
     """A string or a list of parts under `name`."""
     value = owner.raw(name)
@@ -106,8 +122,6 @@ def _part(part: Fields, notes: Notes) -> Block:
     block: Block
     if kind in _TEXT_PARTS:
         block = Text(part.needed_text("text"), mark)
-        part.raw("annotations")
-        part.raw("logprobs")
     elif kind == "refusal":
         block = Refusal(part.needed_text("refusal"))
     elif kind == "input_image":
@@ -119,5 +133,5 @@ def _part(part: Fields, notes: Notes) -> Block:
         block = msgspec.structs.replace(document_from_file(part), cache=mark)
     else:
         raise part.wrong("type", "is a kind of content that cannot be translated")
-    leave_item(part, "input.content", notes)
+    leave_item(part, "input.content", notes, _NOTHING_ADDED)
     return block

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tidegate.gateway.dialects import openai_options, responses_items
+from tidegate.gateway.dialects import instructions, openai_options, responses_items
 from tidegate.gateway.dialects.blocks import OutputFormat, Reasoning, Request, Text, Tool
-from tidegate.gateway.dialects.chat_reader import split_system
 from tidegate.gateway.dialects.faults import Notes
 from tidegate.gateway.dialects.fields import Fields
 from tidegate.gateway.dialects.names import join_namespace
@@ -34,16 +33,15 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
     """Raises RequestRefused."""
     top = Fields(body, "")
     openai_options.refuse(top, _REFUSED)
-    system, messages = split_system(responses_items.read(top, notes))
-    instructions = top.text("instructions")
-    if instructions:
-        system = (Text(instructions), *system)
+    system, messages = instructions.split(responses_items.read(top, notes), notes)
+    if words := top.text("instructions"):
+        system = (Text(words), *system)
     form, verbosity = _text(top)
     for kind in top.list("include"):
         if kind != _ENCRYPTED:
             notes.drop(f"include.{kind}")
     top.raw("model")
-    top.raw("stream_options")
+    openai_options.stream_options(top)
     request = Request(
         system=system,
         messages=messages,
@@ -70,6 +68,7 @@ def _tools(item: Fields, notes: Notes, namespace: str | None = None) -> Iterator
     if kind == "namespace":
         for inner in item.each("tools"):
             yield from _tools(inner, notes, item.needed_text("name"))
+        openai_options.leave_item(item, "tools.namespace", notes)
         return
     if kind not in {"function", "custom"}:
         notes.drop(f"tools.{kind}")

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from tidegate.gateway.dialects.blocks import Request, ToolChoice
-from tidegate.gateway.dialects.faults import RequestRefused
+from tidegate.gateway.dialects.blocks import Request, Tool, ToolChoice
+from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.names import split_namespace
 
 
@@ -49,6 +49,12 @@ def is_strict(schema: Any) -> bool:
     return all(map(is_strict, inner)) and (
         not isinstance(properties, dict) or all(map(is_strict, properties.values()))
     )
+
+
+def note_grammar(tool: Tool, notes: Notes) -> None:
+    """A function has no place for the grammar of a custom tool's text; that it is text goes without saying."""
+    if tool.format is not None and tool.format != {"type": "text"}:
+        notes.drop("tools.format")
 
 
 def with_type(schema: dict[str, Any] | None) -> dict[str, Any]:
