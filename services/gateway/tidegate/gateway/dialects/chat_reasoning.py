@@ -11,7 +11,7 @@ ANTHROPIC_FORMAT = "anthropic-claude-v1"
 OPENAI_FORMAT = "openai-responses-v1"
 TEXT_FIELDS = ("reasoning_content", "reasoning")
 """Where vendors put readable reasoning; an empty one does not hide the other."""
-_OF_ENTRIES = dict.fromkeys(("type", "format", "index", "id", "text", "summary"), ALWAYS)
+_OF_ENTRIES: dict[str, Any] = dict.fromkeys(("type", "format", "index", "id", "text", "summary"), ALWAYS)
 """What an entry of `reasoning_details` says of itself."""
 
 

@@ -38,7 +38,7 @@ class Notes:
     def drop(self, name: str) -> None:
         """Note that `name` could not be passed on. Names are made short and plain: they end in a header."""
         plain = _NOT_PLAIN.sub("_", name)[:_MAX_CHARACTERS]
-        self._names[plain if plain in self._names or len(self._names) < _MAX_NAMES else _MORE] = None
+        self._names[plain if plain in self._names or len(self._names) < _MAX_NAMES - 1 else _MORE] = None
 
     def names(self) -> tuple[str, ...]:
         """All names so far."""

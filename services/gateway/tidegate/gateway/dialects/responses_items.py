@@ -31,7 +31,7 @@ _LEFT_OUT = (
     "mcp_list_tools",
 )
 """Records of the provider's own tools: what they brought is in the text that follows."""
-_OF_ITEMS = dict.fromkeys(("type", "id", "status"), ALWAYS)
+_OF_ITEMS: dict[str, Any] = dict.fromkeys(("type", "id", "status"), ALWAYS)
 """What an item says of itself: nothing another vendor could use."""
 _NOTHING_ADDED: dict[str, Any] = {"annotations": [], "logprobs": []}
 _TEXT_PARTS = ("input_text", "output_text", "text")
