@@ -105,7 +105,19 @@ class Script(Strict, frozen=True):
     turns: tuple[ScriptTurn, ...]
 
 
-class Tariff(Strict, frozen=True):
+class ClassPrices(Strict, frozen=True):
+    """Integer nano-dollars per million tokens of a class, searches, or requests."""
+
+    input_uncached: Count | None = None
+    cache_read: Count | None = None
+    cache_write_5m: Count | None = None
+    cache_write_1h: Count | None = None
+    output: Count | None = None
+    web_search: Count | None = None
+    request: Count | None = None
+
+
+class Tariff(ClassPrices, frozen=True):
     """Prices that replace the model's, those it names, where all its conditions hold.
 
     `from_s`: the request came then (Unix seconds) or later. `service_tier`: it was served so.
@@ -115,27 +127,13 @@ class Tariff(Strict, frozen=True):
     from_s: Duration = 0.0
     service_tier: str | None = None
     above_input_tokens: Count | None = None
-    input_uncached: Count | None = None
-    cache_read: Count | None = None
-    cache_write_5m: Count | None = None
-    cache_write_1h: Count | None = None
-    output: Count | None = None
-    web_search: Count | None = None
-    request: Count | None = None
 
 
-class Model(Strict, frozen=True):
-    """One model: prices in integer nano-dollars per million tokens (searches, requests), limits, and how long its
-    answers are. `tiers` are those it offers, `usual_tier` is that of requests that ask for none."""
+class Model(ClassPrices, frozen=True, kw_only=True):
+    """One model: its prices, limits, and how long its answers are. `tiers` are those it offers, `usual_tier` is that
+    of requests that ask for none."""
 
     name: Annotated[str, Meta(min_length=1)]
-    input_uncached: Count | None = None
-    cache_read: Count | None = None
-    cache_write_5m: Count | None = None
-    cache_write_1h: Count | None = None
-    output: Count | None = None
-    web_search: Count | None = None
-    request: Count | None = None
     tiers: tuple[str, ...] = ()
     usual_tier: str | None = None
     tariffs: tuple[Tariff, ...] = ()

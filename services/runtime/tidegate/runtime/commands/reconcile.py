@@ -1,7 +1,7 @@
 """`reconcile`: the ledger made equal to the providers' bills; `reprice`: what had no price is given one."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -20,10 +20,15 @@ from tidegate.runtime.commands.shared import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from tidegate.analytics.reconcile import Reconciliation
     from tidegate.analytics.reprice import Repricing
+    from tidegate.events.archive_log import ArchivedLog
     from tidegate.runtime.commands.bars import Phases
+    from tidegate.runtime.machine import Machine
 
+T = TypeVar("T")
 SETTLING_S = 10.0
 """How long settlements of attempts that are billed already may take into the log."""
 
@@ -44,6 +49,26 @@ WaitOption = Annotated[
 ]
 
 
+def _over_whole_log(
+    machine: "Machine", wait_s: float, work: "Callable[[ArchivedLog, Phases], Awaitable[T]]", *, quiet: bool
+) -> T:
+    """What `work` makes of the log once the journals' events are in it. What cannot be done ends the command."""
+    from tidegate.events.errors import TidegateError
+    from tidegate.runtime.readmodels import whole_log
+    from tidegate.runtime.relayed import until_relayed
+
+    async def relayed(phases: "Phases") -> T:
+        await until_relayed(machine.data_dir, wait_s, tell)
+        async with whole_log(machine) as log:
+            return await work(log, phases)
+
+    try:
+        with bars(quiet=quiet) as phases:
+            return asyncio.run(relayed(phases))
+    except TidegateError as error:
+        fail(str(error))
+
+
 def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: WaitOption = 60.0) -> None:
     """Exit code 1 when the ledger does not equal the bills even then, 2 when a provider shows no bill, or when
     the log does not get the journals' events in time.
@@ -53,27 +78,18 @@ def reconcile(config: ConfigOption = None, json: JsonOption = False, wait_s: Wai
     """
     from tidegate.analytics import render
     from tidegate.analytics.reconcile import reconcile as compare
-    from tidegate.events.errors import TidegateError
     from tidegate.runtime.billing import Bills, JournalRecorder
     from tidegate.runtime.published import published_configs
-    from tidegate.runtime.readmodels import whole_log
-    from tidegate.runtime.relayed import until_relayed
 
     machine, _ = machine_of(config)
 
-    async def work(phases: "Phases") -> "Reconciliation":
-        await until_relayed(machine.data_dir, wait_s, tell)
-        async with whole_log(machine) as log:
-            earlier = (target for config in await published_configs(log) for target in config.routing.targets)
-            bills = Bills(machine.settings.targets, machine.clock, earlier)
-            recorder = JournalRecorder(machine)
-            return await compare(log, bills, recorder, phases, SETTLING_S, machine.settings.routing())
+    async def work(log: "ArchivedLog", phases: "Phases") -> "Reconciliation":
+        earlier = (target for config in await published_configs(log) for target in config.routing.targets)
+        bills = Bills(machine.settings.targets, machine.clock, earlier)
+        recorder = JournalRecorder(machine)
+        return await compare(log, bills, recorder, phases, SETTLING_S, machine.settings.routing())
 
-    try:
-        with bars(quiet=json) as phases:
-            found = asyncio.run(work(phases))
-    except TidegateError as error:
-        fail(str(error))
+    found = _over_whole_log(machine, wait_s, work, quiet=json)
     if json:
         print_json(render.reconciliation_json(found))
     else:
@@ -93,23 +109,14 @@ def reprice(config: ConfigOption = None, json: JsonOption = False, wait_s: WaitO
     """
     from tidegate.analytics import render
     from tidegate.analytics.reprice import reprice as fill
-    from tidegate.events.errors import TidegateError
     from tidegate.runtime.billing import JournalRecorder
-    from tidegate.runtime.readmodels import whole_log
-    from tidegate.runtime.relayed import until_relayed
 
     machine, _ = machine_of(config)
 
-    async def work(phases: "Phases") -> "Repricing":
-        await until_relayed(machine.data_dir, wait_s, tell)
-        async with whole_log(machine) as log:
-            return await fill(log, JournalRecorder(machine), machine.settings.routing(), phases)
+    async def work(log: "ArchivedLog", phases: "Phases") -> "Repricing":
+        return await fill(log, JournalRecorder(machine), machine.settings.routing(), phases)
 
-    try:
-        with bars(quiet=json) as phases:
-            found = asyncio.run(work(phases))
-    except TidegateError as error:
-        fail(str(error))
+    found = _over_whole_log(machine, wait_s, work, quiet=json)
     if json:
         print_json(render.repricing_json(found))
     else:
