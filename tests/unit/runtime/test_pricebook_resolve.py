@@ -9,7 +9,8 @@ import pytest
 
 from tidegate.events.config import DatedPrice, Settings, VariantPrice
 from tidegate.events.money import Tokens, cost_nanousd
-from tidegate.runtime.pricebook.entries import ModelPrices
+from tidegate.runtime.pricebook import price_file
+from tidegate.runtime.pricebook.entries import ModelPrices, Unreadable
 from tidegate.runtime.pricebook.resolve import overlaid, resolved
 from tidegate.runtime.settings import ConfigInvalid, parse_settings, read_config
 from tidegate.runtime.validation import Mistake
@@ -27,7 +28,9 @@ def prices_of(text: str, folder: Path = Path()) -> tuple[DatedPrice, ...]:
 
 def test_a_config_without_the_book_is_what_it_always_was() -> None:
     text = '[[targets.prices]]\ninput_uncached = "3"\noutput = "15"\n'
-    assert prices_of(text) == (DatedPrice(input_uncached=3 * USD, output=15 * USD),)
+    assert prices_of(text) == (
+        DatedPrice(input_uncached=3 * USD, output=15 * USD, source="operator, date unknown"),
+    )
 
     def no_book() -> object:
         raise AssertionError("the book was loaded")
@@ -87,7 +90,7 @@ def test_the_operators_number_holds_for_every_length_and_tier() -> None:
         assert price.input_uncached == USD
         assert all(variant.input_uncached is None for variant in price.variants)
         assert any(variant.output is not None for variant in price.variants)
-        assert (price.source or "").startswith("the operator's, else genai-prices ")
+        assert (price.source or "").startswith("operator, else genai-prices ")
 
 
 def test_own_prices_need_rising_dates_beside_the_book_too() -> None:
@@ -110,6 +113,50 @@ def test_variants_that_cannot_hold_are_mistakes(variants: list[str], said: str) 
     base = '[[targets.prices]]\ninput_uncached = "3"\noutput = "15"\n'
     with pytest.raises(ConfigInvalid, match=said):
         prices_of(base + "".join(f"[[targets.prices.variants]]\n{each}\n" for each in variants))
+
+
+@pytest.mark.parametrize(
+    ("variants", "said"),
+    [
+        (['output = "1"'], "a variant needs `service_tier` or `above_input_tokens`"),
+        (['service_tier = "flex"', 'service_tier = "flex"'], "holds for the same requests already"),
+    ],
+)
+def test_own_variants_beside_the_book_are_not_lost_silently(variants: list[str], said: str) -> None:
+    base = 'price_book = "openai/gpt-5.4"\n[[targets.prices]]\noutput = "15"\n'
+    with pytest.raises(ConfigInvalid) as caught:
+        prices_of(base + "".join(f"[[targets.prices.variants]]\n{each}\n" for each in variants))
+    (mistake,) = caught.value.mistakes
+    assert said in mistake
+    assert mistake.startswith(f"tidegate.toml:{12 + 2 * len(variants)}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[[models]]\nid = "mine/m"\nprices = []\n', "f:7: `mine/m` has its prices already"),
+        ('[[models.prices]]\noutput = "1"\n', "f:1: prices of `mine/m` must have rising `from` dates"),
+        ('[[models.prices.variants]]\noutput = "1"\n', "f:7: a variant needs `service_tier`"),
+        (
+            '[[models.prices.variants]]\nservice_tier = "a"\n' * 2,
+            "f:9: another variant holds for the same requests already",
+        ),
+    ],
+)
+def test_a_price_file_that_says_a_thing_twice_is_refused_by_line_and_name(text: str, said: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        price_file.parse(FILE + text, "f")
+    assert str(caught.value).startswith(said)
+
+
+def test_every_price_of_a_config_has_a_source() -> None:
+    own = '[[targets.prices]]\ninput_uncached = "3"\noutput = "15"\n'
+    later = f'{own}from = 2026-12-01\n[[targets.prices]]\nfrom = 2027-01-01\ninput_uncached = "3"\noutput = "15"\n'
+    assert [price.source for price in prices_of(later)] == ["operator", "operator"]
+    assert [price.source for price in prices_of(own + 'source = "contract of May"\n')] == ["contract of May"]
+    for price in prices_of('price_book = "openai/gpt-5.4"\n' + own):
+        assert price.source is not None
+        assert price.source.startswith("operator, else genai-prices ")
 
 
 def test_variants_are_read_from_toml() -> None:
@@ -167,7 +214,7 @@ def test_where_nothing_is_listed_yet_the_own_price_stands_alone() -> None:
     listed = (DatedPrice(from_ns=9, input_uncached=3, output=4, source="b"),)
     first, second = overlaid(listed, own)
     assert first == own[0]
-    assert (second.input_uncached, second.from_ns, second.source) == (1, 9, "the operator's, else b")
+    assert (second.input_uncached, second.from_ns, second.source) == (1, 9, "operator, else b")
 
 
 def test_a_model_that_is_unknown_leaves_the_own_prices() -> None:

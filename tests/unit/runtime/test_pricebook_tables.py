@@ -17,7 +17,7 @@ from tidegate.events.config import DatedPrice, VariantPrice
 from tidegate.runtime.pricebook import csv_table, litellm, price_file
 from tidegate.runtime.pricebook.book import built_in
 from tidegate.runtime.pricebook.compare import Difference, compare
-from tidegate.runtime.pricebook.entries import NUMBERS, PER_MILLION, ModelPrices, Unreadable
+from tidegate.runtime.pricebook.entries import NUMBERS, PER_MILLION, ModelPrices, Unreadable, variant_key
 
 USD = PER_MILLION
 FULL: dict[str, Any] = {
@@ -85,7 +85,7 @@ def test_every_class_length_and_tier_of_litellm_is_read_exactly() -> None:
                 output_image=120 * USD,
                 request=5_000 * USD,
                 web_search=10_000 * USD,
-                source="t gpt-x",
+                source="t gpt-x, date unknown",
                 variants=(
                     VariantPrice(above_input_tokens=200_000, input_uncached=4 * USD, cache_write_1h=8 * USD),
                     VariantPrice(service_tier="batch", input_uncached=USD),
@@ -174,16 +174,16 @@ def test_a_csv_is_read_by_the_names_of_its_columns() -> None:
             ModelPrices(
                 id="p/m",
                 prices=(
-                    DatedPrice(input_uncached=3 * USD, output=12 * USD, source="f.csv"),
+                    DatedPrice(input_uncached=3 * USD, output=12 * USD, source="f.csv, date unknown"),
                     DatedPrice(
                         from_ns=march, input_uncached=5 * USD // 2, output=10 * USD, cache_read=USD // 4,
-                        web_search=10_000 * USD, source="list of March",
+                        web_search=10_000 * USD, source="list of March, date unknown",
                     ),
                 ),
             ),
             ModelPrices(
                 id="p/n",
-                prices=(DatedPrice(from_ns=march + 11 * 3_600 * 10**9, input_uncached=0, output=0, source="f.csv"),),
+                prices=(DatedPrice(from_ns=march + 11 * 3_600 * 10**9, input_uncached=0, output=0, source="f.csv, date unknown"),),
             ),
         ],
         {},
@@ -213,26 +213,170 @@ def test_a_csv_without_the_columns_it_needs_is_refused(text: str) -> None:
         csv_table.read(text, "f")
 
 
+TIERS = """model,from,service_tier,above_input_tokens,input_uncached,output,usd_per_1k_requests,source
+p/m,2026-03,,,2,8,,list
+p/m,2026-03,priority,,4,16,,
+p/m,2026-03,,200000,3,,,
+p/m,2026-03,priority,200000,6,24,5,call
+p/m,2026-04,,,1,4,,list
+"""
+
+
+def test_service_tiers_and_lengths_of_a_csv_become_variants_of_their_date() -> None:
+    ((found,), left_out) = csv_table.read(TIERS, "f", dt.date(2026, 11, 30))
+    march, april = found.prices
+    assert left_out == {}
+    assert march.variants == (
+        VariantPrice(above_input_tokens=200_000, input_uncached=3 * USD),
+        VariantPrice(service_tier="priority", input_uncached=4 * USD, output=16 * USD),
+        VariantPrice(
+            service_tier="priority", above_input_tokens=200_000, input_uncached=6 * USD, output=24 * USD,
+            request=5_000 * USD,
+        ),
+    )  # fmt: skip
+    assert (march.input_uncached, march.output, march.source) == (
+        2 * USD, 8 * USD, "list, f, call, looked up 2026-11-30",
+    )  # fmt: skip
+    assert (april.input_uncached, april.variants) == (USD, ())
+
+
+@pytest.mark.unmeasured
+@settings(max_examples=40)
+@given(st.data())
+def test_no_row_of_a_csv_is_lost_whatever_their_order(data: st.DataObject) -> None:
+    header, *rows = TIERS.splitlines()
+    mixed = data.draw(st.permutations(rows))
+    (found,), left_out = csv_table.read("\n".join([header, *mixed]), "f")
+    (usual,), _ = csv_table.read(TIERS, "f")
+    assert not left_out
+    assert [price.list_price() for price in found.prices] == [price.list_price() for price in usual.prices]
+
+
+@pytest.mark.parametrize(
+    ("row", "line"), [("p/m,2026-03,,,2,8,,list", 7), ("p/m,2026-03-01,priority,,4,17,,", 7)]
+)
+def test_a_second_row_of_the_same_model_date_tier_and_length_is_refused_by_both_lines(
+    row: str, line: int
+) -> None:
+    first = 2 if ",,," in row[:16] else 3
+    with pytest.raises(Unreadable, match=rf"^f:{line}: `p/m` has a price .* in f:{first}$"):
+        csv_table.read(f"{TIERS}{row}\n", "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("model,input_uncached,output,cache_reed\n", "f:1: unknown column `cache_reed`; known: "),
+        ("model,input_uncached,output,\np/m,1,2,3\n", "f:1: unknown column ``"),
+        ("model,input_uncached,output,output\n", "f:1: column `output` says what another says"),
+        ("model,input_uncached,input_usd_per_mtok,output\n", "f:1: column `input_uncached` says what"),
+        ("model,input_uncached,output\np/m,1,2\np/n,1,5,2\n", "f:3: more cells than columns"),
+    ],
+)
+def test_what_a_csv_says_and_we_would_lose_is_refused_by_line_and_name(text: str, said: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        csv_table.read(text, "f")
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("rows", "line", "said"),
+    [
+        ("p/m,flex,,1,2,,\n", 2, "`p/m` has no row of the same date without service_tier"),
+        ("p/m,,,1,2,,\np/m,Flex tier,,1,2,,\n", 3, "service_tier"),
+        ("p/m,,,1,2,,\np/m,,0,1,2,,\n", 3, "above_input_tokens"),
+        ("p/m,,,1,2,,\np/m,,many,1,2,,\n", 3, "above_input_tokens"),
+        ("p/m,,,1,2,,\np/m,flex,,,,,\n", 3, "no price"),
+        ("p/m,,,1,2,5,5\n", 2, "`usd_per_1k_requests` and `request` say the same"),
+    ],
+)
+def test_rows_that_vary_no_price_are_left_out_by_line(rows: str, line: int, said: str) -> None:
+    head = "model,service_tier,above_input_tokens,input_uncached,output,request,usd_per_1k_requests\n"
+    found = csv_table.read(head + rows, "f")
+    assert list(found.left_out) == [f"f:{line}"]
+    assert said in found.left_out[f"f:{line}"]
+    assert all(price.variants == () for each in found.models for price in each.prices)
+
+
+def test_columns_beside_the_prices_are_no_mistake() -> None:
+    found = csv_table.read("model,input_uncached,output,note,max_input_tokens\np/m,1,2,x,9\n", "f")
+    assert (len(found.models), found.left_out) == (1, {})
+
+
+def test_prices_of_litellm_that_we_cannot_say_are_named() -> None:
+    fields = {
+        "input_cost_per_image": 0.1, "output_cost_per_video_token": 0, "input_cost_per_character": None,
+        "off_peak_pricing": {"x": 1},
+        "tiered_pricing": [{"range": [9, 10], "input_cost_per_token": 1e-06, "output_cost_per_second": 1}],
+        "search_context_cost_per_query": {
+            "search_context_size_low": 0.01, "search_context_size_medium": 0.02, "search_context_size_high": 0.02,
+        },
+        "input_cost_per_token": 1e-06, "output_cost_per_token": 1e-06,
+        "input_cost_per_token_ultrafast": 1e-06,
+    }  # fmt: skip
+    usual = {"mode": "chat", "litellm_provider": "p"}
+    found = table(a=usual | fields, b=usual | {"input_cost_per_token": 1, "output_cost_per_token": 1})
+    assert found.not_taken == {
+        "p/a": (
+            "input_cost_per_image",
+            "off_peak_pricing",
+            "tiered_pricing.output_cost_per_second",
+            "search_context_cost_per_query.search_context_size_low",
+            "input_cost_per_token_ultrafast",
+        )
+    }
+
+
+def test_a_table_that_names_a_model_or_a_price_twice_is_refused() -> None:
+    with pytest.raises(Unreadable, match=r"^t: `gpt` stands there twice$"):
+        litellm.read(b'{"gpt": {}, "gpt": {}}', "t")
+    with pytest.raises(Unreadable, match=r"^t: `mode` stands there twice$"):
+        litellm.read(b'{"gpt": {"mode": 1, "mode": 1}}', "t")
+
+
+@pytest.mark.parametrize("day", [None, dt.date(2026, 11, 30)])
+def test_every_imported_price_tells_its_table_and_when_it_was_looked_up(day: dt.date | None) -> None:
+    said = "date unknown" if day is None else "looked up 2026-11-30"
+    usual = {"mode": "chat", "input_cost_per_token": 1, "output_cost_per_token": 1}
+    long = "x" * 400
+    text = json.dumps({"gpt": usual, long: usual}).encode()
+    models = [
+        *litellm.read(text, "t", day).models,
+        *csv_table.read(f"model,input_uncached,output,source\np/m,1,2,\np/n,1,2,{long}\n", "t", day).models,
+    ]
+    assert len(models) == 4
+    for price in (price for each in models for price in each.prices):
+        assert price.source is not None
+        assert price.source.endswith(f", {said}")
+        assert len(price.source) <= 256
+
+
 numbers = st.none() | st.integers(0, 10**13)
 texts = st.text(
     st.characters(min_codepoint=32, exclude_characters="\x7f", codec="utf-8"), min_size=1, max_size=40
 )
 variants = st.builds(
-    VariantPrice, above_input_tokens=st.none() | st.integers(1, 10**9), service_tier=st.none() | st.sampled_from(["batch", "flex"]),
+    VariantPrice, above_input_tokens=st.none() | st.integers(1, 10**9), service_tier=st.sampled_from(["batch", "flex"]),
     **dict.fromkeys(NUMBERS, numbers),
 )  # fmt: skip
 dated = st.builds(
     DatedPrice, from_ns=st.integers(0, 4 * 10**9).map(lambda s: s * 10**9) | st.integers(0, 2**62),
-    source=st.none() | texts, variants=st.lists(variants, max_size=2).map(tuple), **dict.fromkeys(NUMBERS, numbers),
+    source=st.none() | texts, variants=st.lists(variants, max_size=2, unique_by=variant_key).map(tuple), **dict.fromkeys(NUMBERS, numbers),
 )  # fmt: skip
+
+
+lists_of_prices = st.lists(dated, min_size=1, max_size=3, unique_by=lambda each: each.from_ns).map(
+    lambda prices: tuple(sorted(prices, key=lambda each: each.from_ns))
+)
 
 
 @pytest.mark.unmeasured
 @settings(max_examples=25)
 @given(
     st.lists(
-        st.builds(ModelPrices, id=texts, prices=st.lists(dated, min_size=1, max_size=3).map(tuple)),
+        st.builds(ModelPrices, id=texts, prices=lists_of_prices),
         max_size=3,
+        unique_by=lambda each: each.id,
     )
 )
 def test_a_price_file_reads_back_as_what_was_written(models: list[ModelPrices]) -> None:

@@ -87,7 +87,11 @@ def test_an_unknown_model_ends_with_2_and_near_names() -> None:
 def test_import_writes_a_file_that_goes_before_the_book(table: Path, tmp_path: Path) -> None:
     target = tmp_path / "prices.toml"
     code, out, err = run("import", "--litellm", table, "--output", target)
-    assert (code, out, err) == (0, "", "2 models; 1 entries left out\n")
+    assert (code, out, err) == (
+        0,
+        "",
+        "image: left out: not billed by the token\n2 models; 1 entries left out\n",
+    )
     assert [each.id for each in read(target)] == ["openai/gpt-4.1", "nobody/new"]
     assert 'output = "9"' in run("show", "openai/gpt-4.1", "--prices", target)[1]
 
@@ -102,6 +106,7 @@ def test_import_without_a_place_prints_and_takes_only_what_is_wanted(table: Path
     assert found == {
         "models": ["openai/gpt-4.1"],
         "left_out": {"image": "not billed by the token"},
+        "not_taken": {},
         "output": None,
     }
 
@@ -112,6 +117,42 @@ def test_import_of_a_packed_csv(tmp_path: Path) -> None:
     code, out, _ = run("import", "--csv", packed)
     assert code == 0
     assert 'id = "p/m"' in out
+
+
+def test_import_tells_what_it_did_not_take_and_when_the_table_was_looked_up(tmp_path: Path) -> None:
+    usual = {
+        "mode": "chat",
+        "litellm_provider": "p",
+        "input_cost_per_token": 1e-06,
+        "output_cost_per_token": 1e-06,
+    }
+    entries = {f"m{n}": usual | {"input_cost_per_image": 0.1} for n in range(50)}
+    foreign = tmp_path / "l.json"
+    foreign.write_text(json.dumps(entries))
+    code, out, err = run("import", "--litellm", foreign, "--dated", "2026-11-10")
+    assert code == 0
+    assert out.count('source = "l.json m') == out.count('looked up 2026-11-10"') == 50
+    assert "p/m7: has prices that are not taken: input_cost_per_image\n" in err
+    assert "… and 10 more; --json has all\n" in err
+    code, found = read_json("import", "--litellm", foreign)
+    assert (code, len(found["not_taken"])) == (0, 50)
+
+
+def test_import_of_a_csv_carries_tiers_and_refuses_what_it_would_lose(tmp_path: Path) -> None:
+    rows = tmp_path / "c.csv"
+    head = "model,service_tier,above_input_tokens,input_uncached,output\n"
+    rows.write_bytes(b"\xef\xbb\xbf" + f"{head}p/m,,,1,2\np/m,priority,,2,4\np/m,,9000,2,3\n".encode())
+    target = tmp_path / "o.toml"
+    assert run("import", "--csv", rows, "-o", target)[0] == 0
+    (price,) = read(target)[0].prices
+    assert [(v.service_tier, v.above_input_tokens, v.output) for v in price.variants] == [
+        (None, 9_000, 3 * 10**9),
+        ("priority", None, 4 * 10**9),
+    ]
+    rows.write_text(f"{head}p/m,,,1,2\np/m,,,2,4\n")
+    code, _, err = run("import", "--csv", rows, "-o", target)
+    assert code == 2
+    assert "c.csv:3: `p/m` has a price for the same date, service tier and length in c.csv:2" in err
 
 
 def test_import_of_nothing_writes_nothing_and_is_a_finding(table: Path, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from tidegate.events.config import DatedPrice, LogSettings, Pool, Settings, Target
+from tidegate.events.config import LogSettings, Pool, Settings, Target
+from tidegate.runtime.pricebook.price_lists import list_mistakes
 from tidegate.runtime.references import NO_REFERENCE, is_reference
 from tidegate.runtime.toml_lines import Path
 from tidegate.runtime.validation import Mistake
@@ -123,15 +124,12 @@ def _targets(settings: Settings) -> Iterator[Mistake]:
 
 
 def _target(path: Path, target: Target) -> Iterator[Mistake]:
-    starts = [price.from_ns for price in target.prices]
-    if starts != sorted(set(starts)):
-        yield Mistake((*path, "prices"), f"prices of `{target.id}` must have rising `from` dates")
+    yield from list_mistakes((*path, "prices"), target.id, target.prices)
     for place, price in enumerate(target.prices):
         for name in ("input_uncached", "output"):
             if getattr(price, name) is None:
                 where: Path = (*path, "prices", place)
                 yield Mistake(where, f"`{name}` is missing: without it no answer of `{target.id}` has a cost")
-        yield from _variants((*path, "prices", place), price)
     yield from _addresses(path, target)
     for place, dialect in enumerate(target.also_speaks):
         if dialect == target.dialect or dialect in target.also_speaks[:place]:
@@ -166,18 +164,6 @@ def _quirks(path: Path, target: Target) -> Iterator[Mistake]:
     except msgspec.ValidationError as error:
         known = ", ".join(Quirks.__struct_fields__)
         yield Mistake(path, f"quirks of `{target.id}`: {error}; known: {known}")
-
-
-def _variants(path: Path, price: DatedPrice) -> Iterator[Mistake]:
-    seen: set[tuple[str | None, int | None]] = set()
-    for place, variant in enumerate(price.variants):
-        where: Path = (*path, "variants", place)
-        holds_for = variant.service_tier, variant.above_input_tokens
-        if holds_for == (None, None):
-            yield Mistake(where, "a variant needs `service_tier` or `above_input_tokens`")
-        elif holds_for in seen:
-            yield Mistake(where, "another variant holds for the same requests already")
-        seen.add(holds_for)
 
 
 def _addresses(path: Path, target: Target) -> Iterator[Mistake]:

@@ -96,12 +96,13 @@ def read_config(path: Path) -> ConfigFile:
 
 def _with_prices(settings: Settings, folder: Path, mistakes: list[Mistake]) -> Settings:
     """The book is loaded only where a target or the file of prices is named."""
+    from tidegate.runtime.pricebook.resolve import resolved, with_source
+
     if settings.price_file is None and all(target.price_book is None for target in settings.targets):
-        return settings
+        return with_source(settings)
     from tidegate.runtime.pricebook.book import built_in
     from tidegate.runtime.pricebook.entries import ModelPrices, Unreadable
     from tidegate.runtime.pricebook.price_file import read
-    from tidegate.runtime.pricebook.resolve import resolved
 
     before: tuple[ModelPrices, ...] = ()
     if settings.price_file is not None:
@@ -110,7 +111,7 @@ def _with_prices(settings: Settings, folder: Path, mistakes: list[Mistake]) -> S
         except Unreadable as error:
             mistakes.append(Mistake(("price_file",), str(error)))
             return settings
-    return resolved(settings, lambda: built_in(before), mistakes)
+    return with_source(resolved(settings, lambda: built_in(before), mistakes))
 
 
 def _with_time_zones(settings: Settings, mistakes: list[Mistake]) -> Settings:

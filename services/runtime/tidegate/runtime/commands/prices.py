@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -20,6 +20,8 @@ from tidegate.runtime.commands.shared import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rich.table import Table
 
     from tidegate.events.config import DatedPrice
@@ -56,6 +58,9 @@ ModelsOption = Annotated[
 ]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="Where to write; without it, standard output.")
+]
+DatedOption = Annotated[
+    str | None, typer.Option("--dated", help="The day the table was looked up; today by default.")
 ]
 OnOption = Annotated[
     str | None, typer.Option("--on", help="The day whose prices are meant; today's by default.")
@@ -161,14 +166,16 @@ def import_prices(
     csv: CsvOption = None,
     model: ModelsOption = None,
     output: OutputOption = None,
+    dated: DatedOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write a price file (the setting `price_file`) from LiteLLM's table or from a CSV; its models go before the
     book's."""
     from tidegate.runtime.pricebook.price_file import written
 
-    models, left_out = _foreign(litellm, csv)
-    models = [each for each in models if _is_wanted(each.id, model)]
+    table = _foreign(litellm, csv, dated)
+    models = [each for each in table.models if _is_wanted(each.id, model)]
+    not_taken = {name: table.not_taken[name] for each in models if (name := each.id) in table.not_taken}
     if not models:
         fail("no such model is in the table; nothing was written", FINDING)
     file = litellm or csv
@@ -184,11 +191,26 @@ def import_prices(
     if json:
         listed = [each.id for each in models]
         print_json(
-            {"models": listed, "left_out": left_out, "output": None if output is None else str(output)}
+            {
+                "models": listed,
+                "left_out": table.left_out,
+                "not_taken": not_taken,
+                "output": None if output is None else str(output),
+            }
         )
     elif output is None:
         say(text)
-    tell(f"{len(models)} models; {len(left_out)} entries left out")
+    _tell_what_is_missing(table.left_out, not_taken)
+    tell(f"{len(models)} models; {len(table.left_out)} entries left out")
+
+
+def _tell_what_is_missing(left_out: "Mapping[str, str]", not_taken: "Mapping[str, Sequence[str]]") -> None:
+    lines = [f"{name}: has prices that are not taken: {', '.join(said)}" for name, said in not_taken.items()]
+    lines += [f"{entry}: left out: {why}" for entry, why in left_out.items()]
+    for line in lines[:_SHOWN]:
+        tell(line)
+    if len(lines) > _SHOWN:
+        tell(f"… and {len(lines) - _SHOWN} more; --json has all")
 
 
 @prices_app.command()
@@ -207,10 +229,10 @@ def check(
     if genai is not None and prices is not None:
         fail("--genai and --prices name two books; give one")
     book = _book(prices) if genai is None else _genai(genai)
-    models, left_out = _foreign(litellm, csv)
-    found = compare(book.get, [each for each in models if _is_wanted(each.id, model)], _moment_ns(on))
+    table = _foreign(litellm, csv, None)
+    found = compare(book.get, [each for each in table.models if _is_wanted(each.id, model)], _moment_ns(on))
     if json:
-        print_json(_comparison_json(found, left_out))
+        print_json(_comparison_json(found, table.left_out))
     else:
         _show_comparison(found, book.origin)
     if found.differences:
@@ -278,19 +300,31 @@ def _genai(file: Path) -> "PriceBook":
         fail(str(error))
 
 
-def _foreign(litellm: Path | None, csv: Path | None) -> "tuple[list[ModelPrices], dict[str, str]]":
-    """Models of the one table that is named, and what was left out of it."""
+class _Foreign(NamedTuple):
+    """A table of prices from elsewhere: its models, what was left out of it, and what of a model was."""
+
+    models: "list[ModelPrices]"
+    left_out: dict[str, str]
+    not_taken: "Mapping[str, Sequence[str]]"
+
+
+def _foreign(litellm: Path | None, csv: Path | None, dated: str | None) -> _Foreign:
+    """The one table that is named."""
+    import datetime as dt
+
     from tidegate.runtime.pricebook import csv_table
     from tidegate.runtime.pricebook import litellm as litellm_table
     from tidegate.runtime.pricebook.entries import Unreadable
 
     if (litellm is None) == (csv is None):
         fail("give one table: --litellm FILE or --csv FILE")
+    day = dt.datetime.fromtimestamp(_moment_ns(dated) // 1_000_000_000, dt.UTC).date()
     try:
         if csv is not None:
-            return csv_table.read(_content(csv).decode("utf-8"), csv.name)
+            rows = csv_table.read(_content(csv).decode("utf-8-sig"), csv.name, day)
+            return _Foreign(rows.models, rows.left_out, {})
         assert litellm is not None  # noqa: S101 - for the type checkers
-        return litellm_table.read(_content(litellm), litellm.name)
+        return _Foreign(*litellm_table.read(_content(litellm), litellm.name, day))
     except (Unreadable, UnicodeDecodeError) as error:
         fail(str(error))
 

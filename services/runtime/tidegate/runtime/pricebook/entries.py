@@ -1,5 +1,6 @@
 """A model's list prices as a price book holds them, and integers out of decimal dollars. Pure."""
 
+import datetime as dt
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -56,6 +57,16 @@ def nanousd(amount: Any, unit: int) -> int:
     if not value.is_finite() or value < 0 or value.adjusted() > 9:
         raise Unreadable(f"`{amount}` is no price")
     return int((value * unit).to_integral_value(ROUND_HALF_UP))
+
+
+_SOURCE_CHARS = 256
+_KEPT = 24
+
+
+def provenance(origin: str, day: dt.date | None) -> str:
+    """Where numbers come from and when they were looked up, as the `source` of a price."""
+    said = "date unknown" if day is None else f"looked up {day.isoformat()}"
+    return f"{origin[: _SOURCE_CHARS - _KEPT]}, {said}"
 
 
 def numbers_of(price: DatedPrice | VariantPrice) -> dict[str, int]:

@@ -1,13 +1,21 @@
 """LiteLLM's table of prices (`model_prices_and_context_window.json`) → model prices. Pure."""
 
+import datetime as dt
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from tidegate.events.config import DatedPrice, VariantPrice
-from tidegate.runtime.pricebook.entries import NUMBERS, PER_TOKEN, ModelPrices, Unreadable, nanousd
+from tidegate.runtime.pricebook.entries import (
+    NUMBERS,
+    PER_TOKEN,
+    ModelPrices,
+    Unreadable,
+    nanousd,
+    provenance,
+)
 
 _NAMES = {
     "input_cost_per_token": "input_uncached",
@@ -27,6 +35,7 @@ _TIERS = {"batches": "batch", "flex": "flex", "priority": "priority", "fast": "f
 _FIELD = re.compile(
     rf"({'|'.join(sorted(_NAMES, key=len, reverse=True))})(?:_above_(\d+)k_tokens)?(?:_({'|'.join(_TIERS)}))?"
 )
+_SEARCH, _USUAL_SEARCH = "search_context_cost_per_query", "search_context_size_medium"
 _ALWAYS_SEARCHES = re.compile(r"(?:^|/)gpt-[^/]*-search-")
 """Chat models that search before every answer, and whose answers do not tell of it: a fee for each request."""
 _MODES = frozenset({"chat", "completion", "responses", "embedding"})
@@ -42,25 +51,30 @@ _Place = tuple[str | None, int | None]
 
 
 class LiteLlmTable(NamedTuple):
-    """Models by our ids, and why the others were left out."""
+    """Models by our ids, why the others were left out, and by model the prices that a price here can not say."""
 
     models: list[ModelPrices]
     left_out: dict[str, str]
+    not_taken: dict[str, tuple[str, ...]]
 
 
-def read(text: bytes, source: str) -> LiteLlmTable:
-    """The models that are billed by the token. Raises Unreadable when it is no such table."""
+def read(text: bytes, source: str, day: dt.date | None = None) -> LiteLlmTable:
+    """The models that are billed by the token. `day`: when the table was looked up. Raises Unreadable when it is no
+    such table, or names anything twice."""
     try:
-        table = json.loads(text, parse_float=Decimal)
+        table = json.loads(text, parse_float=Decimal, object_pairs_hook=_told_once)
+    except Unreadable as error:
+        raise Unreadable(f"{source}: {error}") from error
     except ValueError as error:
         raise Unreadable(f"{source}: not valid JSON: {error}") from error
     if not isinstance(table, dict):
         raise Unreadable(f"{source}: not a table of models")
     models: dict[str, ModelPrices] = {}
     left_out: dict[str, str] = {}
+    not_taken: dict[str, tuple[str, ...]] = {}
     for key, fields in table.items():
         try:
-            found = _model(key, fields, source)
+            found = _model(key, fields, provenance(f"{source} {key}", day))
         except Unreadable as error:
             left_out[key] = str(error)
             continue
@@ -68,10 +82,34 @@ def read(text: bytes, source: str) -> LiteLlmTable:
             left_out[key] = f"another entry is {found.id} already"
         else:
             models[found.id] = found
-    return LiteLlmTable(list(models.values()), left_out)
+            if names := tuple(_not_taken(fields)):
+                not_taken[found.id] = names
+    return LiteLlmTable(list(models.values()), left_out, not_taken)
 
 
-def _model(key: str, fields: Any, source: str) -> ModelPrices:
+def _told_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    told = dict(pairs)
+    if len(told) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise Unreadable(f"`{next(name for name in names if names.count(name) > 1)}` stands there twice")
+    return told
+
+
+def _not_taken(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Prices of an entry that were not read."""
+    for name, value in fields.items():
+        if name == _SEARCH:
+            medium = value.get(_USUAL_SEARCH) if isinstance(value, Mapping) else None
+            sizes = value.items() if isinstance(value, Mapping) else ()
+            yield from (f"{name}.{size}" for size, price in sizes if price and price != medium)
+        elif name == "tiered_pricing":
+            spans = {inner for span in value or () for inner in span}
+            yield from (f"{name}.{inner}" for inner in sorted(spans - {"range", *_NAMES}))
+        elif ("cost" in name or "pric" in name) and value and _FIELD.fullmatch(name) is None:
+            yield name
+
+
+def _model(key: str, fields: Any, said: str) -> ModelPrices:
     if not isinstance(fields, Mapping) or fields.get("mode") not in _MODES:
         raise Unreadable("not billed by the token")
     numbers = _numbers(fields, always_searches=_ALWAYS_SEARCHES.search(key) is not None)
@@ -85,7 +123,7 @@ def _model(key: str, fields: Any, source: str) -> ModelPrices:
         VariantPrice(service_tier=tier, above_input_tokens=mark, **_ordered(listed))
         for (tier, mark), listed in sorted(numbers.items(), key=lambda item: _rank(item[0]))
     )
-    price = DatedPrice(variants=variants, source=f"{source} {key}"[:256], **_ordered(base))
+    price = DatedPrice(variants=variants, source=said, **_ordered(base))
     return ModelPrices(id=_id(key, str(fields.get("litellm_provider") or "unknown")), prices=(price,))
 
 
@@ -102,9 +140,9 @@ def _numbers(fields: Mapping[str, Any], *, always_searches: bool) -> dict[_Place
         for name, value in span.items():
             if name in _NAMES:
                 found.setdefault((None, begin or None), {})[_NAMES[name]] = nanousd(value, PER_TOKEN)
-    query = fields.get("search_context_cost_per_query")
-    if isinstance(query, Mapping) and "search_context_size_medium" in query:
-        search = nanousd(query["search_context_size_medium"], PER_TOKEN)
+    query = fields.get(_SEARCH)
+    if isinstance(query, Mapping) and _USUAL_SEARCH in query:
+        search = nanousd(query[_USUAL_SEARCH], PER_TOKEN)
         found.setdefault((None, None), {})["request" if always_searches else "web_search"] = search
     return found
 

@@ -6,9 +6,11 @@ import msgspec
 
 from tidegate.events.config import DatedPrice, Settings, Target, VariantPrice
 from tidegate.runtime.pricebook.book import PriceBook, UnknownModel
-from tidegate.runtime.pricebook.entries import NUMBERS, in_force, numbers_of, variant_key
+from tidegate.runtime.pricebook.entries import NUMBERS, in_force, numbers_of, provenance, variant_key
+from tidegate.runtime.pricebook.price_lists import list_mistakes
 from tidegate.runtime.validation import Mistake
 
+OPERATOR = "operator"
 _SOURCE_CHARS = 256
 
 
@@ -25,13 +27,7 @@ def resolved(settings: Settings, book: Callable[[], PriceBook], mistakes: list[M
         if target.price_book is None:
             targets.append(target)
             continue
-        starts = [price.from_ns for price in target.prices]
-        if starts != sorted(set(starts)):
-            mistakes.append(
-                Mistake(
-                    ("targets", place, "prices"), f"prices of `{target.id}` must have rising `from` dates"
-                )
-            )
+        mistakes += list_mistakes(("targets", place, "prices"), target.id, target.prices)
         try:
             listed = found.find(target.price_book).prices
         except UnknownModel as error:
@@ -39,6 +35,23 @@ def resolved(settings: Settings, book: Callable[[], PriceBook], mistakes: list[M
             listed = ()
         targets.append(msgspec.structs.replace(target, prices=overlaid(listed, target.prices)))
     return msgspec.structs.replace(settings, targets=tuple(targets))
+
+
+def with_source(settings: Settings) -> Settings:
+    """The settings with a source for what their writer left without one: the writer. The day is known of prices that
+    say from when on they hold."""
+    targets = tuple(
+        msgspec.structs.replace(target, prices=tuple(map(_with_source, target.prices)))
+        for target in settings.targets
+    )
+    return msgspec.structs.replace(settings, targets=targets)
+
+
+def _with_source(price: DatedPrice) -> DatedPrice:
+    if price.source is not None:
+        return price
+    said = OPERATOR if price.from_ns else provenance(OPERATOR, None)
+    return msgspec.structs.replace(price, source=said)
 
 
 def overlaid(listed: tuple[DatedPrice, ...], own: tuple[DatedPrice, ...]) -> tuple[DatedPrice, ...]:
@@ -60,9 +73,11 @@ def _both(day: int, listed: DatedPrice | None, own: DatedPrice | None) -> DatedP
     variants = {variant_key(v): _without(v, written) for v in listed.variants}
     for variant in own.variants:
         key = variant_key(variant)
+        if key == (None, None):  # told as a mistake
+            continue
         below = variants.get(key)
         variants[key] = variant if below is None else _over(variant, below)
-    said = ", ".join(filter(None, (own.source or "the operator's", f"else {listed.source}")))
+    said = ", ".join(filter(None, (own.source or OPERATOR, f"else {listed.source}")))
     return DatedPrice(
         from_ns=day,
         variants=tuple(v for v in variants.values() if numbers_of(v)),
