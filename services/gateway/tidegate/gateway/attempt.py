@@ -8,7 +8,7 @@ import msgspec
 import orjson
 
 from tidegate.events.clock import Clock
-from tidegate.events.config import Deadlines
+from tidegate.events.config import Deadlines, GatewaySettings
 from tidegate.events.decision import CandidateVerdict
 from tidegate.events.errors import JournalUnwritable
 from tidegate.events.ids import IdSource
@@ -49,6 +49,7 @@ class Tools(Protocol):
     clock: Clock
     ids: IdSource
     origins: Origins
+    settings: GatewaySettings
 
 
 class Cancelled(Exception):

@@ -55,6 +55,10 @@ class Chain:
                 last = await self._try(verdict)
             if last is None:
                 return
+            if job.ask.stream:
+                job.arm_keepalive(
+                    self._tools.settings.silent_keepalive_s
+                )  # also a try that was never sent took time
             action = self._act_on(last, verdict)
             if action.action == "park":
                 break

@@ -35,8 +35,10 @@ class StreamRelay:
 
     def prepare(self) -> None:
         """Make ready what does not depend on the answer, while it is awaited: its first token waits for less then."""
+        job = self._attempt.job
         self._phases = _phases_of(self._attempt)
-        self._own_lines = self._attempt.job.head_lines()
+        self._own_lines = job.head_lines()
+        job.arm_keepalive(self._attempt.tools.settings.silent_keepalive_s)
 
     async def serve(self, upstream: UpstreamExchange) -> Failure | None:
         """Relay; None when the client has its end, else the failure, settled, before any content left.

@@ -204,8 +204,6 @@ class Worker:
         if job.endpoint.counts:
             await counting.serve(self, job, decision)
             return
-        if job.ask.stream:
-            job.arm_keepalive(self.settings.silent_keepalive_s)
         await Chain(self, job, decision).run()
         if job.target is not None and job.has_history:
             origin = job.serving.targets[job.target].origin
@@ -239,6 +237,7 @@ class Worker:
         job.stop_keepalive()
         try:
             recorder.finished(self.journal, job, decision, outcome, told)
+            self.journal.flush_if_alone()
         except JournalUnwritable:
             self.tally.unrecorded += 1
         if told is not None:

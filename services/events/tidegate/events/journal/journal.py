@@ -205,6 +205,11 @@ class Journal:
         pending.append(frame)
         return Receipt(seq, event, self._batch)
 
+    def flush_if_alone(self) -> None:
+        """Commit what is buffered if no attempt is under way: what is told last of a request need not wait then."""
+        if not self._open:
+            self._flush_unless_held()
+
     async def wait_committed(self, receipt: Receipt) -> None:
         """Return when the event is in the file. Raises JournalUnwritable when it could not be stored."""
         batch = receipt.batch
