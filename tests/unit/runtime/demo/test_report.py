@@ -12,7 +12,7 @@ from tidegate.events.decision import DecisionMade
 from tidegate.runtime.demo.figures import Figures
 from tidegate.runtime.demo.forecasts import Foreseen, WindowForecasts
 from tidegate.runtime.demo.queries import DecisionRow, ReasonRow, SpendRow, Tables, WindowRow
-from tidegate.runtime.demo.report import amount, show, span, usd
+from tidegate.runtime.demo.report import amount, short, show, span, usd
 from tidegate.runtime.demo.run import Result
 
 FIGURES = Figures(
@@ -77,6 +77,7 @@ def test_no_line_but_a_command_needs_more_than_80_columns() -> None:
     lines = shown(result())
     assert max(len(line) for line in lines if not line.startswith("  tidegate ")) <= 80
     assert not any("…" in line for line in lines), "a cell was cut"
+    assert not any(line.rstrip().endswith((";", ",")) for line in lines), "a line breaks off"
 
 
 def test_everything_a_person_looks_for_is_there() -> None:
@@ -85,10 +86,11 @@ def test_everything_a_person_looks_for_is_there() -> None:
         "3330 requests of 40 sessions", "3320 succeeded, 6 failed, 4 refused", "211 failovers",
         "3 prompts clipped, 151 pauses shortened, 2 requests skipped", "6 × stream_truncated",
         "the flaky provider cuts some on purpose", "window 5h of plan, 5:00 h long: ran dry at 0:39",
-        "0.91 0:41 [0:30–1:02]",
-        "flat-plan 2922 × window_exhausted", "flaky 12 × circuit_refusing", "exhausted", "4.46", "runner-up:",
+        "deciding took p50 94 µs, p99 2.9 ms", "the gateway added p50 18.4 ms, p99 109.3 ms",
+        "0.91 0:41 [0:30–1:02]", "● median",
+        "2922 × flat-plan, window_exhausted", "12 × flaky, circuit_refusing", "exhausted", "4.46", "runner-up:",
         "90.123456700", "137.686123600", "0.0131025", "4h 0m",
-        "3541 settlements (3312 reported, 134 none, 95 estimated)", "95 corrected",
+        "3541 settlements (3312 reported, 134 without cost, 95 estimated)", "95 corrected",
         "3330 of 3330 decisions replay bit by bit",
     ):  # fmt: skip
         assert part in text, part
@@ -133,6 +135,13 @@ def test_a_difference_and_every_finding_stand_out() -> None:
 )
 def test_durations_have_their_two_largest_units(seconds: float, text: str) -> None:
     assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"), [(0.4, "0 µs"), (999, "999 µs"), (2_508, "2.5 ms"), (1_234_567, "1.2 s")]
+)
+def test_a_short_duration_has_the_unit_of_its_size(microseconds: float, text: str) -> None:
+    assert short(microseconds) == text
 
 
 def test_dollars_have_fixed_decimals_and_unknown_is_not_zero() -> None:

@@ -11,6 +11,8 @@ NS_PER_S = 1_000_000_000
 MAX_LINES = 6
 """Forecasts of a window that people are shown, evenly chosen."""
 _FAN_COLUMNS = 34
+LEGEND = "· when asked   ─ from the 10 to the 90 % time, > later   ● median   │ ran dry"
+"""What the marks of a fan mean."""
 
 
 class ForecastRow(msgspec.Struct, array_like=True, frozen=True):
@@ -137,7 +139,7 @@ def _scale(end_s: float) -> str:
 
 
 def _fan(each: Foreseen, exhausted_s: float | None, end_s: float) -> str:
-    """`·` now, `─` from the 10 to the 90 % time (`>` when that is later), `●` the median, `│` when it happened."""
+    """The marks of `LEGEND`."""
 
     def column(at_s: float) -> int:
         return min(max(int(at_s / end_s * _FAN_COLUMNS), 0), _FAN_COLUMNS - 1)

@@ -5,20 +5,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from tidegate.events.money import NANOUSD_PER_USD
 from tidegate.runtime.commands.brief import five_lines
 from tidegate.runtime.demo.figures import Figures
-from tidegate.runtime.demo.forecasts import lines
+from tidegate.runtime.demo.forecasts import LEGEND, lines
 from tidegate.runtime.demo.queries import DecisionRow, SpendRow, WindowRow
 from tidegate.runtime.demo.run import Result
 from tidegate.runtime.demo.workload import TENANTS
 
 NS_PER_S = 1_000_000_000
 _UNKNOWN = "-"
+_BASES = {"none": "without cost"}
+"""Words for how a settlement came to its cost, where the recorded one is none of a sentence."""
 
 
 def show(console: Console, result: Result) -> None:
@@ -27,11 +28,11 @@ def show(console: Console, result: Result) -> None:
     _section(console, "decisions: mean expected price of a request, dollars")
     console.print(_decisions(result.tables.decisions))
     for reason in result.tables.reasons:
-        console.print(f"  not admitted: {reason.target} {reason.times} × {reason.reason}", highlight=False)
+        console.print(f"  not admitted: {reason.times} × {reason.target}, {reason.reason}", highlight=False)
     if result.example is not None:
         _section(console, "one of them: its first choice failed, its client never knew")
         for line in five_lines(result.example, 78).splitlines():
-            console.print(Padding(Text(line), (0, 0, 0, 2)))
+            console.print(Text(f"  {line}"))
     _section(console, "money: spent by tenant (attempts), ledger beside the providers' own invoices")
     console.print(_money(result))
     _section(console, "forecasts: what is left of the quota, and what a unit of it is worth")
@@ -66,16 +67,13 @@ def _summary(console: Console, found: Figures) -> None:
         )
     if "stream_truncated" in found.reasons:
         console.print("  the flaky provider cuts some on purpose: a begun stream cannot fail over")
-    console.print(
-        f"  deciding took p50 {found.decision_p50_us:.0f} µs, p99 {found.decision_p99_us:.0f} µs;",
-        highlight=False,
-    )
-    console.print(
-        f"  the gateway added p50 {found.added_p50_ms:.1f} ms, p99 {found.added_p99_ms:.1f} ms;"
-        f" {found.events} events, {found.events_per_s:.0f} a second",
-        highlight=False,
-    )
-    console.print("  (clients, providers and all roles shared this machine)")
+    for line in (
+        f"deciding took p50 {short(found.decision_p50_us)}, p99 {short(found.decision_p99_us)}",
+        f"the gateway added p50 {short(1e3 * found.added_p50_ms)}, p99 {short(1e3 * found.added_p99_ms)}",
+        f"{found.events} events, {found.events_per_s:.0f} a second",
+        "clients, providers and all roles shared this machine",
+    ):
+        console.print(f"  {line}", highlight=False)
 
 
 def _section(console: Console, title: str) -> None:
@@ -176,6 +174,7 @@ def _forecasts(rows: list[WindowRow], speed: float) -> Table:
 def _foreseen(console: Console, found: Figures) -> None:
     if found.forecasts:
         _section(console, "when that was foreseen: hours of the trace since the window opened")
+        console.print(f"  {LEGEND}", style="dim", highlight=False)
     for window in found.forecasts:
         for place, line in enumerate(lines(window)):
             console.print(("" if place == 0 else "  ") + line, highlight=False, markup=False)
@@ -183,7 +182,8 @@ def _foreseen(console: Console, found: Figures) -> None:
 
 def _proof(console: Console, found: Figures) -> None:
     bases = ", ".join(
-        f"{count} {basis}" for basis, count in sorted(found.by_basis.items(), key=lambda each: -each[1])
+        f"{count} {_BASES.get(basis, basis)}"
+        for basis, count in sorted(found.by_basis.items(), key=lambda each: -each[1])
     )
     console.print(
         f"\n{found.attempts} attempts, {found.settlements} settlements ({bases})\n"
@@ -228,6 +228,14 @@ def amount(units: int) -> str:
             value = units / size
             return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}{letter}"
     return str(units)
+
+
+def short(microseconds: float) -> str:
+    """A short duration: `68 µs`, `2.5 ms`, `1.2 s`."""
+    for size, unit in ((1e6, "s"), (1e3, "ms")):
+        if microseconds >= size:
+            return f"{microseconds / size:.1f} {unit}"
+    return f"{microseconds:.0f} µs"
 
 
 def span(seconds: float) -> str:
