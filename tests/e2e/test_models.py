@@ -54,9 +54,10 @@ async def test_both_sdks_list_the_routes_with_what_their_targets_share(tmp_path:
                 "context_window": {"all": 128_000, "any": 200_000},
                 "max_output_tokens": {"all": 8_000, "any": 64_000},
                 "vision": {"all": False, "any": True},
+                "documents": {"all": True, "any": True},
                 "tools": {"all": True, "any": True},
                 "reasoning": {"all": False, "any": True},
-                "input_modalities": {"all": ["text"], "any": ["image", "text"]},
+                "input_modalities": {"all": ["document", "text"], "any": ["document", "image", "text"]},
                 "dialects": {"all": ["anthropic"], "any": ["anthropic", "openai"]},
             }
             odd = (await client.models.retrieve("odd/one")).model_extra

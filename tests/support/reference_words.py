@@ -180,6 +180,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "counts_tokens": "Has `/v1/messages/count_tokens` where it speaks `anthropic`; else token counts are estimated here.",
         "quirks": "Deviations from its dialects; requests are rewritten to them, also those of clients of the same dialect.",
         "vision": "Takes images.",
+        "documents": "Takes files that are no plain text: PDFs and what else its dialect has.",
         "tools": "Takes tools.",
         "reasoning": "Takes requests that ask for reasoning.",
         "max_in_flight": "Attempts at once from all workers of a machine, shared out among them and rounded up; each machine has as many.",

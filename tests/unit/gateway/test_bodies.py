@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tidegate.events.types import Dialect
 from tidegate.gateway.asks import ALL_TURNS_BELOW_BYTES, FIRST_TURNS
 from tidegate.gateway.bodies import parse_body
 from tidegate.gateway.errors import GatewayError
@@ -178,3 +179,40 @@ def test_a_stored_thing_that_is_none_is_not_refused(value: object) -> None:
 def test_usage_is_an_event_of_its_own_where_it_was_asked_for(options: object, *, wanted: bool) -> None:
     raw = orjson.dumps({"model": "a", "messages": [], "stream_options": options})
     assert parse_body(raw, "openai").wants_usage_chunk is wanted
+
+
+PDF = "JVBERi0xLjQK"
+OF_URL = {"type": "url", "url": "https://x.test/a"}
+WORDS = {"type": "text", "media_type": "text/plain", "data": "words"}
+PARTS: list[tuple[Dialect, dict[str, Any], int]] = [
+    ("openai", {"type": "file", "file": {"filename": "a", "file_data": f"data:application/pdf;base64,{PDF}"}}, 1),
+    ("openai", {"type": "file", "file": {"filename": "a", "file_data": f"data:text/csv;base64,{PDF}"}}, 1),
+    ("openai", {"type": "file", "file": {"file_id": "f"}}, 1),
+    ("openai", {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PDF}"}}, 0),
+    ("openai", {"type": "image_url", "image_url": {"url": "https://x.test/a"}}, 0),
+    ("openai", {"type": "input_audio", "input_audio": {"data": PDF, "format": "wav"}}, 0),
+    ("openai", {"type": "text", "text": '{"type":"file","file":{"file_id":"f"}}'}, 0),
+    ("anthropic", {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": PDF}}, 1),
+    ("anthropic", {"type": "document", "source": OF_URL}, 1),
+    ("anthropic", {"source": OF_URL, "type": "document"}, 1),
+    ("anthropic", {"type": "document", "source": {"type": "file", "file_id": "f"}}, 1),
+    ("anthropic", {"type": "document", "source": WORDS}, 0),
+    ("anthropic", {"type": "document", "source": {"type": "content", "content": "words"}}, 0),
+    ("anthropic", {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PDF}}, 0),
+    ("anthropic", {"type": "image", "source": OF_URL}, 0),
+    ("anthropic", {"type": "tool_use", "id": "t", "name": "open", "input": {"file": "a", "type": "document"}}, 0),
+    ("openai-responses", {"type": "input_file", "file_data": f"data:application/pdf;base64,{PDF}"}, 1),
+    ("openai-responses", {"type": "input_file", "file_url": "https://x.test/a"}, 1),
+    ("openai-responses", {"type": "input_file", "file_id": "f"}, 1),
+    ("openai-responses", {"type": "input_image", "image_url": "https://x.test/a"}, 0),
+    ("openai-responses", {"type": "input_text", "text": "the document"}, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dialect", "part", "documents"), PARTS)
+def test_a_file_is_seen_whatever_it_is_named_by_and_words_are_none(
+    dialect: Dialect, part: dict[str, Any], documents: int
+) -> None:
+    field = "input" if dialect == "openai-responses" else "messages"
+    raw = orjson.dumps({"model": "r", field: [{"role": "user", "content": [part, part]}]})
+    assert parse_body(raw, dialect).measured().documents == 2 * documents

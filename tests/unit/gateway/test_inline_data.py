@@ -76,7 +76,7 @@ def test_spaces_between_keys_and_escaped_slashes_change_nothing() -> None:
 
 def test_documents_count_by_page_and_sound_by_its_length() -> None:
     pdf = "A" * (2 * PAGE_BYTES + 4)
-    three_pages = InlineData(len(pdf), 3 * PAGE_TOKENS)
+    three_pages = InlineData(len(pdf), 3 * PAGE_TOKENS, documents=1)
     document = {
         "type": "document",
         "source": {"type": "base64", "media_type": "application/pdf", "data": pdf},

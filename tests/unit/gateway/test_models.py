@@ -22,7 +22,14 @@ TARGETS = {
     each.id: each
     for each in (
         target("big", dialect="anthropic", context_window=200_000, max_output_tokens=64_000),
-        target("small", also_speaks=("anthropic",), context_window=128_000, vision=False, reasoning=False),
+        target(
+            "small",
+            also_speaks=("anthropic",),
+            context_window=128_000,
+            vision=False,
+            documents=False,
+            reasoning=False,
+        ),
         target("off", enabled=False, tools=False),
     )
 }
@@ -99,6 +106,7 @@ def test_what_some_do_not_say_is_not_known_of_all() -> None:
     can = models.capabilities([TARGETS[TargetId("big")], TARGETS[TargetId("small")]])
     assert can["max_output_tokens"] == {"all": None, "any": 64_000}
     assert can["vision"] == {"all": False, "any": True}
-    assert can["input_modalities"] == {"all": ["text"], "any": ["image", "text"]}
+    assert can["documents"] == {"all": False, "any": True}
+    assert can["input_modalities"] == {"all": ["text"], "any": ["document", "image", "text"]}
     assert can["dialects"] == {"all": ["anthropic"], "any": ["anthropic", "openai"]}
     assert models.capabilities([target("x")])["context_window"] == {"all": None, "any": None}

@@ -66,7 +66,7 @@ def test_what_a_provider_fetches_counts_by_what_it_is_in_its_dialect(
     dialect: Dialect, block: dict[str, Any], tokens: int, option: int | None
 ) -> None:
     blob = orjson.dumps([TEXT, block, TEXT], option=option)
-    assert remote_media(blob) == InlineData(len(URL), tokens)
+    assert remote_media(blob) == InlineData(len(URL), tokens, documents=tokens == DOCUMENT_TOKENS)
     field = "input" if dialect == "openai-responses" else "messages"
     body = {"model": "m", field: [{"role": "user", "content": [block, block]}]}
     counted = parse_body(orjson.dumps(body), dialect).measured().tokens
@@ -100,15 +100,16 @@ def test_places_that_only_look_like_addresses_cost_a_bounded_time() -> None:
 
 def plainly(blob: bytes) -> InlineData:
     """What `remote_media` finds, without its ways of seeing early that there is nothing to find."""
-    size = tokens = looks = 0
+    size = tokens = documents = looks = 0
     at = blob.find(b'"http')
     while at >= 0 and looks < MAX_LOOKS and (end := blob.find(b'"', at + 1)) >= 0:
         looks += 1
         found = media._tokens_at(blob, at, end)
         size += found and end - at - 1
         tokens += found
+        documents += found == DOCUMENT_TOKENS
         at = blob.find(b'"http', end)
-    return InlineData(size, tokens)
+    return InlineData(size, tokens, documents)
 
 
 PIECES = [

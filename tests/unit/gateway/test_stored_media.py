@@ -49,7 +49,7 @@ def test_each_kind_counts_as_its_like_that_is_fetched(
     dialect: Dialect, part: dict[str, Any], tokens: int, option: int | None, order: Any
 ) -> None:
     blob = orjson.dumps([{"type": "text", "text": "see"}, order(part), {"type": "text"}], option=option)
-    assert stored_media(blob) == StoredMedia(1, tokens)
+    assert stored_media(blob) == StoredMedia(1, tokens, documents=tokens == DOCUMENT_TOKENS)
     field = "input" if dialect == "openai-responses" else "messages"
     body = {"model": "m", field: [{"role": "user", "content": [order(part)] * 2}]}
     found = parse_body(orjson.dumps(body), dialect).measured()
@@ -61,7 +61,7 @@ def test_each_kind_counts_as_its_like_that_is_fetched(
 def test_every_part_is_counted_once_and_ids_elsewhere_are_text(parts: list[Any]) -> None:
     blob = orjson.dumps([part for _, part, _ in parts])
     counts = [tokens for _, _, tokens in parts if tokens]
-    assert stored_media(blob) == StoredMedia(len(counts), sum(counts))
+    assert stored_media(blob) == StoredMedia(len(counts), sum(counts), counts.count(DOCUMENT_TOKENS))
 
 
 @given(st.lists(st.sampled_from([b'"file_id"', b'"source"', b'"file"', b":", b'"', b"{", b"}", b"\\", b" "]), max_size=16))  # fmt: skip

@@ -65,6 +65,9 @@ CASES: dict[str, tuple[Routing, tuple[RateSnapshot, ...], Ask, LocalView, tuple[
     "no vision": (
         routing([one(vision=False)]), (), ask(vision=True), LocalView(), ("vision", None, None),
     ),
+    "no documents": (
+        routing([one(documents=False)]), (), ask(documents=True), LocalView(), ("documents", None, None),
+    ),
     "no tools": (routing([one(tools=False)]), (), ask(tools=True), LocalView(), ("tools", None, None)),
     "no reasoning": (
         routing([one(reasoning=False)]), (), ask(reasoning=True), LocalView(), ("reasoning", None, None),

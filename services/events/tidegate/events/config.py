@@ -237,6 +237,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     context_window: Tokens | None = None
     max_output_tokens: Tokens | None = None
     vision: bool = True
+    documents: bool = True
+    """Takes files: PDFs and what else its dialect has besides plain text."""
     tools: bool = True
     reasoning: bool = True
     max_in_flight: Count | None = None

@@ -17,6 +17,7 @@ Reason = Literal[
     "vision",
     "tools",
     "reasoning",
+    "documents",
     "price_unknown",
     "circuit_refusing",
     "pool_cooldown",
@@ -49,6 +50,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     """Further dialects in which the request can be put without losing what it needs."""
     service_tiers: tuple[tuple[TargetId, str], ...] = ()
     """By target of the route, the service tier that it would be asked for; those asked as usual are left out."""
+    documents: bool = False
+    """Files that are no plain text are to be read."""
 
 
 NO_PEAK = 1.0

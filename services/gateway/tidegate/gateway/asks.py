@@ -24,10 +24,12 @@ _IMAGES = (b'"image_url"', b'"image"', b'"input_image"')
 
 
 class Measured(msgspec.Struct, frozen=True, gc=False):
-    """Size of a prompt: an estimate of its tokens, and how many of its parts are guesses: files of the provider."""
+    """Size of a prompt: an estimate of its tokens, how many of its parts are guesses: files of the provider, and
+    how many are documents that are no plain text."""
 
     tokens: int
     stored_files: int = 0
+    documents: int = 0
 
 
 class Body(Protocol):
@@ -197,7 +199,11 @@ def measured(turns: Raw, others_bytes: int) -> Measured:
         return Measured(-(-(len(turns) + others_bytes) // _BYTES_PER_TOKEN))
     inline, remote, stored = inline_data(blob), remote_media(blob), stored_media(blob)
     text_tokens = tokens_of(len(turns) - inline.size_bytes - remote.size_bytes + others_bytes)
-    return Measured(text_tokens + inline.tokens + remote.tokens + stored.tokens, stored.parts)
+    return Measured(
+        text_tokens + inline.tokens + remote.tokens + stored.tokens,
+        stored.parts,
+        inline.documents + remote.documents + stored.documents,
+    )
 
 
 def shows_images(turns: Raw) -> bool:

@@ -31,6 +31,8 @@ class InlineData(NamedTuple):
 
     size_bytes: int
     tokens: int
+    documents: int = 0
+    """How many of what is there are documents."""
 
 
 NONE = InlineData(0, 0)
@@ -45,7 +47,7 @@ def inline_data(blob: bytes) -> InlineData:
     at = blob.find(MARK)
     if at < 0:
         return NONE
-    size = tokens = looks = 0
+    size = tokens = documents = looks = 0
     while at >= 0 and looks < MAX_LOOKS:
         looks += 1
         found = _payload(blob, at)
@@ -53,8 +55,9 @@ def inline_data(blob: bytes) -> InlineData:
             begin, at, kind = found
             size += at - begin
             tokens += _tokens_of(kind, at - begin)
+            documents += b"application/" in kind or b"text/" in kind
         at = blob.find(MARK, at + 1)
-    return InlineData(size, tokens)
+    return InlineData(size, tokens, documents)
 
 
 def _payload(blob: bytes, at: int) -> tuple[int, int, bytes] | None:

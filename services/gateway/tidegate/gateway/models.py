@@ -11,7 +11,7 @@ from tidegate.gateway.serving import Serving
 
 MAX_PAGE = 1_000
 _EPOCH = "1970-01-01T00:00:00Z"
-_FLAGS = ("vision", "tools", "reasoning")
+_FLAGS = ("vision", "documents", "tools", "reasoning")
 _SIZES = ("context_window", "max_output_tokens")
 
 
@@ -47,10 +47,13 @@ def capabilities(targets: Sequence[Target]) -> dict[str, dict[str, Any]]:
     for name in _FLAGS:
         flags = [bool(getattr(target, name)) for target in targets]
         found[name] = {"all": all(flags), "any": any(flags)}
-    inputs = [{"text", "image"} if target.vision else {"text"} for target in targets]
-    found["input_modalities"] = _sets(inputs)
+    found["input_modalities"] = _sets([_inputs(target) for target in targets])
     found["dialects"] = _sets([{target.dialect, *target.also_speaks} for target in targets])
     return found
+
+
+def _inputs(target: Target) -> set[str]:
+    return {"text"} | ({"image"} if target.vision else set()) | ({"document"} if target.documents else set())
 
 
 def _sets(each: Sequence[set[Any]]) -> dict[str, list[str]]:

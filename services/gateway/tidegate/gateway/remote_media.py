@@ -33,7 +33,7 @@ def remote_media(blob: bytes) -> InlineData:
     at = blob.find(MARK)
     if at < 0:
         return NONE
-    size = tokens = looks = 0
+    size = tokens = documents = looks = 0
     while at >= 0 and looks < MAX_LOOKS:
         looks += 1
         end = blob.find(b'"', at + 1)
@@ -42,8 +42,9 @@ def remote_media(blob: bytes) -> InlineData:
         if blob[at - 1] in _BEFORE_VALUE and (found := _tokens_at(blob, at, end)):
             size += end - at - 1
             tokens += found
+            documents += found == DOCUMENT_TOKENS
         at = blob.find(MARK, end)
-    return InlineData(size, tokens)
+    return InlineData(size, tokens, documents)
 
 
 def _tokens_at(blob: bytes, at: int, end: int) -> int:

@@ -25,6 +25,7 @@ class StoredMedia(NamedTuple):
 
     parts: int
     tokens: int
+    documents: int = 0
 
 
 NONE = StoredMedia(0, 0)
@@ -38,14 +39,15 @@ def stored_media(blob: bytes) -> StoredMedia:
     at = blob.rfind(MARK)
     if at < 0:
         return NONE
-    parts = tokens = looks = 0
+    parts = tokens = documents = looks = 0
     while at >= 0 and looks < MAX_LOOKS:
         looks += 1
         if blob[at - 1] in _BEFORE_KEY and _VALUE.match(blob, at + len(MARK)) and (found := _guess(blob, at)):
             parts += 1
             tokens += found
+            documents += found == DOCUMENT_TOKENS
         at = blob.rfind(MARK, 0, at)
-    return StoredMedia(parts, tokens)
+    return StoredMedia(parts, tokens, documents)
 
 
 def _guess(blob: bytes, at: int) -> int:

@@ -298,6 +298,7 @@ def _ask(job: Job, session: Session, dialects: tuple[Dialect, ...]) -> Ask:
         reasoning=body.wants_reasoning(job.dialect),
         dialects=dialects,
         service_tiers=() if tier is None else _told_tiers(job, tier, dialects),
+        documents=measured.documents > 0,
     )
 
 

@@ -7,6 +7,7 @@ from tidegate.events.decision import Ask, LocalView, Reason
 from tidegate.events.money import dollars
 from tidegate.planner.facts import (
     NEED_DIALECT,
+    NEED_DOCUMENTS,
     NEED_REASONING,
     NEED_TOOLS,
     NEED_VISION,
@@ -70,6 +71,8 @@ def asked_of(ask: Ask, route: Route) -> Asked:
         needs |= NEED_TOOLS
     if ask.reasoning:
         needs |= NEED_REASONING
+    if ask.documents:
+        needs |= NEED_DOCUMENTS
     stated, input_tokens = ask.max_output_tokens, ask.input_tokens
     return Asked(
         ask,
@@ -153,6 +156,8 @@ def capability(facts: CandidateFacts, asked: Asked, local: LocalView) -> Refusal
         return None
     if lacking & NEED_VISION:
         return Refusal("vision")
+    if lacking & NEED_DOCUMENTS:
+        return Refusal("documents")
     return Refusal("tools" if lacking & NEED_TOOLS else "reasoning")
 
 

@@ -37,6 +37,8 @@ NEED_DIALECT: dict[Dialect, int] = {
 NEED_VISION = 4
 NEED_TOOLS = 8
 NEED_REASONING = 16
+NEED_DOCUMENTS = 128
+_MODES = NEED_VISION | NEED_TOOLS | NEED_REASONING | NEED_DOCUMENTS
 
 
 class Rates(msgspec.Struct, frozen=True, gc=False):
@@ -242,7 +244,8 @@ def _lacks(target: Target) -> int:
     served |= NEED_VISION if target.vision else 0
     served |= NEED_TOOLS if target.tools else 0
     served |= NEED_REASONING if target.reasoning else 0
-    return ~served & (sum(NEED_DIALECT.values()) | NEED_VISION | NEED_TOOLS | NEED_REASONING)
+    served |= NEED_DOCUMENTS if target.documents else 0
+    return ~served & (sum(NEED_DIALECT.values()) | _MODES)
 
 
 def _prices(target: Target, belief: TargetBelief, output_tokens: int) -> tuple[RatesFrom, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -154,3 +155,41 @@ def test_a_picture_inside_is_refused_where_the_target_takes_one_string() -> None
     with pytest.raises(RequestRefused, match="takes text only"):
         turns(C, document([text("a"), PICTURE]), quirks=quirks)
     assert turns(C, document([text("a"), text("b")]), quirks=quirks)[0][0]["content"] == "a\n\nb"
+
+
+def filed(client: Wire, media_type: str, data: str) -> tuple[Any, tuple[str, ...]]:
+    """What Anthropic gets of a file that a client of OpenAI's dialects sends."""
+    url = f"data:{media_type};base64,{data}"
+    if client == "openai":
+        part: dict[str, Any] = {"type": "file", "file": {"filename": "a", "file_data": url}}
+        body, warnings = sent(client, "anthropic", messages=[{"role": "user", "content": [part]}])
+    else:
+        part = {"type": "input_file", "filename": "a", "file_data": url}
+        body, warnings = sent(client, "anthropic", input=[{"role": "user", "content": [part]}])
+    return body["messages"][0]["content"][0], warnings
+
+
+@pytest.mark.parametrize("client", ["openai", "openai-responses"])
+def test_a_file_becomes_a_source_that_anthropic_takes(client: Wire) -> None:
+    """PDFs as base64, whatever is text as words: it takes no other base64."""
+    pdf = {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}
+    assert filed(client, "application/pdf", "JVBERg==") == (
+        {"type": "document", "source": pdf, "title": "a"}, ()
+    )  # fmt: skip
+    for media_type in ("text/plain", "text/csv", "text/markdown", "application/json"):
+        words = {"type": "text", "media_type": "text/plain", "data": "å, b"}
+        data = base64.b64encode("å, b".encode()).decode()
+        assert filed(client, media_type, data) == ({"type": "document", "source": words, "title": "a"}, ())
+
+
+@pytest.mark.parametrize("client", ["openai", "openai-responses"])
+@pytest.mark.parametrize(
+    ("media_type", "data"),
+    [("application/msword", "AAAA"), ("text/plain", "/w=="), ("text/plain", "no base64!"), ("", "AAAA")],
+)
+def test_a_file_that_anthropic_cannot_read_is_refused_by_name(
+    client: Wire, media_type: str, data: str
+) -> None:
+    with pytest.raises(RequestRefused) as refused:
+        filed(client, media_type, data)
+    assert refused.value.field == "messages.content"

@@ -1,10 +1,15 @@
 """Pictures and files in both spellings: `data:` URLs and base64 sources."""
 
+import base64
+import binascii
+
 from tidegate.gateway.dialects.blocks import Document, Image
-from tidegate.gateway.dialects.faults import STORED_FILE
+from tidegate.gateway.dialects.faults import STORED_FILE, RequestRefused
 from tidegate.gateway.dialects.fields import Fields
 
 _BASE64 = ";base64,"
+PDF = "application/pdf"
+_OF_TEXT = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:
@@ -53,6 +58,28 @@ def document_as_file(document: Document) -> dict[str, str]:
         "filename": document.title or "document.pdf",
         "file_data": data_url(document.media_type, document.data),
     }
+
+
+def document_as_source(document: Document) -> dict[str, str]:
+    """What Anthropic takes as a document's source: a URL, words, or a PDF in base64; a file of text becomes words.
+
+    Raises RequestRefused for any other file.
+    """
+    if document.url is not None:
+        return {"type": "url", "url": document.url}
+    if document.media_type == PDF and document.text is None:
+        return {"type": "base64", "media_type": PDF, "data": document.data}
+    words = _words_of(document) if document.text is None else document.text
+    return {"type": "text", "media_type": "text/plain", "data": words}
+
+
+def _words_of(document: Document) -> str:
+    if document.media_type.startswith("text/") or document.media_type in _OF_TEXT:
+        try:
+            return base64.b64decode(document.data, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise RequestRefused("messages.content", "a file of text must be UTF-8 in base64") from error
+    raise RequestRefused("messages.content", "the upstream takes PDFs and text only as files")
 
 
 def document_as_text(document: Document) -> str:

@@ -16,6 +16,7 @@ from tidegate.gateway.dialects.blocks import (
     ToolResult,
 )
 from tidegate.gateway.dialects.faults import AnswerMalformed, Notes, RequestRefused
+from tidegate.gateway.dialects.media import document_as_source
 from tidegate.gateway.dialects.names import ToolNames, fitted_id
 from tidegate.gateway.dialects.quirks import Quirks
 
@@ -96,10 +97,10 @@ class Turns:
         kind = "image" if isinstance(block, Image) else "document"
         if isinstance(block, Image) and block.detail not in {None, "auto"}:
             self._notes.drop("messages.content.detail")
-        if block.url is not None:
+        if isinstance(block, Document):
+            source = document_as_source(block)
+        elif block.url is not None:
             source = {"type": "url", "url": block.url}
-        elif isinstance(block, Document) and block.text is not None:
-            source = {"type": "text", "media_type": "text/plain", "data": block.text}
         else:
             source = {"type": "base64", "media_type": block.media_type, "data": block.data}
         written: dict[str, Any] = {"type": kind, "source": source}
