@@ -149,7 +149,7 @@ class _Message(msgspec.Struct, gc=False):
     content: Raw = ABSENT
 
 
-FIRST_TURNS = 64
+FIRST_TURNS = 256
 """How many turns of a long conversation are searched for its first user: there may be as many as it has bytes."""
 ALL_TURNS_BELOW_BYTES = 65_536
 """Below, all turns are parsed."""
