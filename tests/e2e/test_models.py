@@ -13,7 +13,9 @@ from openai import AsyncOpenAI
 
 from support.fake_provider import answer, gateway_over, route, target
 from support.rig import KEY, Rig
+from tidegate.events.types import TargetId
 from tidegate.gateway.credentials import key_digest
+from tidegate.runtime.local_switch import Order, throw
 
 NARROW = "tg_narrow-key-for-tests-only-0000000000"
 BIG = "context_window = 200000\nmax_output_tokens = 64000"
@@ -74,6 +76,26 @@ async def test_both_sdks_list_the_routes_with_what_their_targets_share(tmp_path:
             assert (await other.models.list(after_id="odd/one")).data == []
             both = await other.models.retrieve("both")
             assert (both.max_input_tokens, both.max_tokens, both.lifecycle) == (128_000, 8_000, "active")
+
+
+async def test_a_route_whose_targets_are_switched_off_is_not_listed_until_one_is_back(tmp_path: Path) -> None:
+    """What counts is what a request would find: the switch is thrown, and asked for, on the same machine."""
+
+    async def names(rig: Rig) -> list[str]:
+        async with openai_of(rig) as client:
+            return [model.id async for model in client.models.list()]
+
+    async def set_to(rig: Rig, name: str, disabled: bool) -> None:
+        order = Order(target=TargetId(name), disabled=disabled, actor="ops", reason="trial")
+        await throw(rig.machine, order)
+
+    async with gateway_over(tmp_path, config, lambda call: answer({})) as (rig, _):
+        await set_to(rig, "big", disabled=True)
+        assert await names(rig) == ["both", "odd/one"]
+        await set_to(rig, "small", disabled=True)
+        assert await names(rig) == ["odd/one"]
+        await set_to(rig, "off", disabled=False)
+        assert await names(rig) == ["both", "odd/one", "closed"]
 
 
 async def test_a_key_sees_only_its_own_routes(tmp_path: Path) -> None:

@@ -54,15 +54,46 @@ def key(*forbidden: str) -> Any:
 
 
 def names(**page: str) -> tuple[list[str], bool, str | None, str | None]:
-    found = models.listed(serving(), key(), "anthropic", page)
+    found = models.listed(serving(), {}, key(), "anthropic", page)
     return [each["id"] for each in found["data"]], found["has_more"], found["first_id"], found["last_id"]
 
 
 def test_openai_lists_every_route_that_the_key_may_use_and_some_target_serves() -> None:
-    found = models.listed(serving(), key("d"), "openai", {})
+    found = models.listed(serving(), {}, key("d"), "openai", {})
     assert found["object"] == "list"
     assert [each["id"] for each in found["data"]] == ["a", "b", "both"]
     assert {(each["object"], each["owned_by"]) for each in found["data"]} == {("model", "tidegate")}
+
+
+@pytest.mark.parametrize(
+    ("switches", "expected"),
+    [
+        ({}, {"a": 64_000, "both": 64_000, "d": None, "b": None}),
+        ({"big": True}, {"both": None, "d": None, "b": None}),
+        ({"small": True}, {"a": 64_000, "both": 64_000}),
+        ({"small": True, "big": True}, {}),
+        ({"off": False}, {"a": 64_000, "b": None, "both": 64_000, "closed": None, "d": None}),
+        ({"small": True, "off": False}, {"a": 64_000, "b": None, "both": 64_000, "closed": None}),
+        ({"big": False, "elsewhere": True}, {"a": 64_000, "both": 64_000, "d": None, "b": None}),
+    ],
+)
+def test_kill_switches_close_and_open_targets_as_they_do_for_requests(
+    switches: dict[Any, bool], expected: dict[str, int | None]
+) -> None:
+    found = models.listed(serving(), switches, key(), "openai", {})
+    told = {each["id"]: each["tidegate"]["capabilities"] for each in found["data"]}
+    assert {name: can["max_output_tokens"]["any"] for name, can in told.items()} == expected
+    for name in ROUTES:
+        if name in expected:
+            assert models.one(serving(), switches, key(), "anthropic", name)["id"] == name
+        else:
+            with pytest.raises(GatewayError):
+                models.one(serving(), switches, key(), "anthropic", name)
+
+
+def test_a_target_that_a_switch_opens_is_told_with_what_it_can() -> None:
+    opened = models.one(serving(), {TargetId("off"): False}, key(), "openai", "b")
+    assert opened["tidegate"]["capabilities"]["tools"] == {"all": False, "any": True}
 
 
 @pytest.mark.parametrize(
@@ -89,16 +120,16 @@ def test_a_limit_that_is_none_is_refused_by_name(limit: str) -> None:
 
 
 def test_one_route_is_told_in_both_shapes() -> None:
-    plain = models.one(serving(), key(), "openai", "both")
+    plain = models.one(serving(), {}, key(), "openai", "both")
     assert plain["tidegate"]["capabilities"]["context_window"] == {"all": 128_000, "any": 200_000}
-    shown = models.one(serving(), key(), "anthropic", "both")
+    shown = models.one(serving(), {}, key(), "anthropic", "both")
     assert (shown["type"], shown["max_input_tokens"], shown["max_tokens"]) == ("model", 128_000, None)
 
 
 @pytest.mark.parametrize("name", ["closed", "nowhere", "a"])
 def test_a_route_that_is_not_there_for_this_key_is_unknown(name: str) -> None:
     with pytest.raises(GatewayError) as refused:
-        models.one(serving(), key("a"), "openai", name)
+        models.one(serving(), {}, key("a"), "openai", name)
     assert refused.value.code == "route_unknown"
 
 

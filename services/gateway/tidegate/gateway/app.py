@@ -1,12 +1,12 @@
 """The tenant listener's application: model endpoints answered directly, everything else by FastAPI."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
 
-from tidegate.events.types import Dialect
+from tidegate.events.types import Dialect, TargetId
 from tidegate.gateway import models
 from tidegate.gateway.credentials import Principal
 from tidegate.gateway.endpoints import ENDPOINTS
@@ -15,7 +15,7 @@ from tidegate.gateway.exchange import App, Exchange, Message, Receive, Scope, Se
 from tidegate.gateway.serving import Serving
 from tidegate.gateway.worker import Worker
 
-_Asker = tuple[Serving, Principal, Dialect]
+_Asker = tuple[Serving, Mapping[TargetId, bool], Principal, Dialect]
 
 
 class Dispatcher:
@@ -77,7 +77,7 @@ def build_rest(worker: Worker) -> Any:
         dialect = _dialect_of(request)
         try:
             principal = worker.caller_of(exchange_of(request.scope).head).principal
-            return _json(tell((worker.serving, principal, dialect)))
+            return _json(tell((worker.serving, worker.planner.switches(), principal, dialect)))
         except GatewayError as error:
             return _failed(error, dialect)
 

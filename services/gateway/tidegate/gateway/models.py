@@ -1,26 +1,30 @@
 """Routes as `GET /v1/models` tells them: what all targets of a route can do, and what any of them can. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate.events.config import Route, Target
-from tidegate.events.types import Dialect
+from tidegate.events.types import Dialect, TargetId
 from tidegate.gateway.credentials import Principal
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.serving import Serving
 
 MAX_PAGE = 1_000
+Switches = Mapping[TargetId, bool]
+"""Kill-switches in force: True closes a target, False opens one that the config disables."""
 _EPOCH = "1970-01-01T00:00:00Z"
 _FLAGS = ("vision", "documents", "tools", "reasoning")
 _SIZES = ("context_window", "max_output_tokens")
 
 
-def listed(serving: Serving, principal: Principal, dialect: Dialect, page: dict[str, str]) -> dict[str, Any]:
+def listed(
+    serving: Serving, switches: Switches, principal: Principal, dialect: Dialect, page: dict[str, str]
+) -> dict[str, Any]:
     """The routes a key may use, in the vendor's shape; `page` is `limit`, `after_id`, `before_id` of Anthropic's.
 
     Raises GatewayError(body_invalid) for a `limit` that is none.
     """
-    entries = [_entry(route, targets, dialect) for route, targets in _visible(serving, principal)]
+    entries = [_entry(route, targets, dialect) for route, targets in _visible(serving, switches, principal)]
     if dialect != "anthropic":
         return {"object": "list", "data": entries}
     data, has_more = _page(entries, page)
@@ -28,9 +32,11 @@ def listed(serving: Serving, principal: Principal, dialect: Dialect, page: dict[
     return {"data": data, "has_more": has_more, "first_id": first, "last_id": last}
 
 
-def one(serving: Serving, principal: Principal, dialect: Dialect, name: str) -> dict[str, Any]:
-    """One route. Raises GatewayError(route_unknown), also for one that the key may not use."""
-    for route, targets in _visible(serving, principal):
+def one(
+    serving: Serving, switches: Switches, principal: Principal, dialect: Dialect, name: str
+) -> dict[str, Any]:
+    """One route. Raises GatewayError(route_unknown), also for one that the key may not use or nobody serves."""
+    for route, targets in _visible(serving, switches, principal):
         if route.name == name:
             return _entry(route, targets, dialect)
     raise GatewayError("route_unknown", f"There is no route {name!r} here.")
@@ -60,12 +66,12 @@ def _sets(each: Sequence[set[Any]]) -> dict[str, list[str]]:
     return {"all": sorted(set.intersection(*each)), "any": sorted(set.union(*each))}
 
 
-def _visible(serving: Serving, principal: Principal) -> list[tuple[Route, list[Target]]]:
-    """Routes the key may use, each with the targets that its config leaves open."""
+def _visible(serving: Serving, switches: Switches, principal: Principal) -> list[tuple[Route, list[Target]]]:
+    """Routes the key may use, each with the targets that its config and the kill-switches leave open."""
     found: list[tuple[Route, list[Target]]] = []
     for route in serving.routes.values():
         targets = [serving.targets[candidate.target].config for candidate in route.candidates]
-        targets = [target for target in targets if target.enabled]
+        targets = [target for target in targets if not switches.get(target.id, not target.enabled)]
         if targets and principal.may_use(route.name):
             found.append((route, targets))
     return found

@@ -1,6 +1,6 @@
 """What the gateway needs of other rooms; `runtime` fills it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from tidegate.events.decision import Ask, DecisionMade
@@ -13,6 +13,10 @@ class Planner(Protocol):
 
     def plan(self, ask: Ask) -> DecisionMade:
         """The plan for a request, every candidate with its verdict."""
+        ...
+
+    def switches(self) -> Mapping[TargetId, bool]:
+        """Kill-switches in force by target: True closes it, False opens one that the config disables."""
         ...
 
     def demand(self, decision: DecisionMade) -> Sequence[DemandSeen]:

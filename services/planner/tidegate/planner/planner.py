@@ -1,5 +1,6 @@
 """The planner as the gateway calls it in process: one synchronous step from an ask to a recorded plan."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec.structs import force_setattr
@@ -60,6 +61,10 @@ class Planner:
         # Fresh and not shared yet: the one moment a frozen struct may still get its last field.
         force_setattr(made, "took_ns", clock.mono_ns() - begun_ns)
         return made
+
+    def switches(self) -> Mapping[TargetId, bool]:
+        """Kill-switches in force by target, as the view has them."""
+        return self._views.view.switches
 
     def may_still_try(self, ask: Ask, target: TargetId) -> bool:
         """Whether a candidate of an earlier plan for the ask would be admitted now: what was free then may be taken.

@@ -1,6 +1,6 @@
 """Fills the gateway's Planner port with the planner room: decisions, demand, and the local overlay."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tidegate.events import causes
 from tidegate.events.clock import Clock
@@ -27,6 +27,10 @@ class GatewayPlanner:
     def plan(self, ask: Ask) -> DecisionMade:
         """The plan for a request."""
         return self._planner.plan(ask)
+
+    def switches(self) -> Mapping[TargetId, bool]:
+        """Kill-switches in force."""
+        return self._planner.switches()
 
     def demand(self, decision: DecisionMade) -> Sequence[DemandSeen]:
         """Demand records of a decision."""
