@@ -2,13 +2,8 @@
 
 from typing import Any
 
-import orjson
-
 from tidegate.events.types import Dialect
-
-_BYTES_PER_TOKEN = 4
-_SAID: dict[Dialect, str] = {"anthropic": "content", "openai-responses": "output", "openai": "choices"}
-"""Where an answer holds what the model wrote; embeddings hold nothing of the kind."""
+from tidegate.gateway import said
 
 
 def lacks(dialect: Dialect, answer: dict[str, Any]) -> str | None:
@@ -26,10 +21,10 @@ def lacks(dialect: Dialect, answer: dict[str, Any]) -> str | None:
     return None if _lists(answer, "choices") and (answer["choices"] or not answer.get("error")) else "choices"
 
 
-def produced_tokens(dialect: Dialect, answer: dict[str, Any]) -> int:
-    """Estimate of the output tokens in an answer that reports none: the bytes of what was said, as JSON, ÷ 4."""
-    said = answer.get(_SAID.get(dialect, ""))
-    return 0 if said is None else -(-len(orjson.dumps(said)) // _BYTES_PER_TOKEN)
+def produced_tokens(dialect: Dialect, answer: dict[str, Any], limit: int | None) -> int:
+    """Estimate of the output tokens in an answer that reports none, as of a stream that says the same. `limit`: as
+    many as an answer may have, None where nothing bounds it."""
+    return said.produced_tokens(0, said.size_of(dialect, answer), limit)
 
 
 def _lists(answer: dict[str, Any], field: str) -> bool:

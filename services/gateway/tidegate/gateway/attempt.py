@@ -343,6 +343,11 @@ class Attempt:
         if self.job.gone is not None and self.job.reads_on:
             raise Cancelled
 
+    @property
+    def output_limit(self) -> int | None:
+        """As many output tokens as the answer can have; None: no bound."""
+        return self.target.output_limit(self.job.ask.max_output_tokens)
+
     def answer_lines(self, upstream: UpstreamExchange) -> bytes:
         """Header lines of the answer that the client may see, in its dialect."""
         job = self.job

@@ -43,7 +43,7 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
     rules = attempt.target.usage_rules[dialect]
     tally = usage.tally_of(dialect, answer, rules)
     tokens = tally.tokens()
-    produced = None if tokens.output is not None else produced_tokens(dialect, answer)
+    produced = None if tokens.output is not None else produced_tokens(dialect, answer, attempt.output_limit)
     lacking = lacks(dialect, answer)
     if lacking is not None:
         unused = Ending(outcome="failed", tokens=tokens, told_tier=tally.told_tier)

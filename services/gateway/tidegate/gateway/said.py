@@ -90,6 +90,16 @@ class Said:
         return max(self._in_deltas, self._in_items)
 
 
+def size_of(dialect: Dialect, answer: dict[str, Any]) -> int:
+    """What `Said` counts, of a whole answer: signatures, sealed reasoning, sound and probabilities are no words."""
+    if dialect == "openai-responses":
+        return sum(map(_in_output, _objects(answer.get("output"))))
+    if dialect == "anthropic":
+        return sum(map(_in_content, _objects(answer.get("content"))))
+    choices = _objects(answer.get("choices"))
+    return sum(sum(map(_json_size, _texts(choice.get("message")))) for choice in choices)
+
+
 def is_plausible(output: int | None, events: int, said_bytes: int) -> bool:
     """Can a count that came before the answer be the count of all of it? Estimates may be off by a factor of two."""
     return output is not None and 2 * output >= produced_tokens(events, said_bytes, None)
@@ -125,22 +135,26 @@ def _in_messages(block: bytes) -> int:
 def _in_opened(unit: bytes) -> int:
     """A block that opens with words, or with the whole input of a tool. Results of tools are no output."""
     block = _object_of(unit).get("content_block") if _OPENED in unit else None
-    if not isinstance(block, dict):
-        return 0
+    return _in_content(block) if isinstance(block, dict) else 0
+
+
+def _in_content(block: dict[str, Any]) -> int:
+    """A block of a message. The input of a tool counts as the JSON text that deltas bring it in."""
     given = block.get("input")
-    return sum(map(_json_size, (block.get("text"), block.get("thinking")))) + (
-        len(orjson.dumps(given)) if given else 0
-    )
+    texts = [block.get("text"), block.get("thinking"), orjson.dumps(given).decode() if given else None]
+    return sum(map(_json_size, texts))
 
 
 def _in_item(unit: bytes) -> int:
     """An item of a response that is done."""
     item = _object_of(unit).get("item") if _ITEM in unit else None
-    if not isinstance(item, dict):
-        return 0
+    return _in_output(item) if isinstance(item, dict) else 0
+
+
+def _in_output(item: dict[str, Any]) -> int:
     parts = (*_objects(item.get("content")), *_objects(item.get("summary")))
     texts = [item.get(name) for name in ("arguments", "input", "code")]
-    texts += [part.get("text") or part.get("refusal") for part in parts]
+    texts += [part.get("text") or part.get("refusal") or part.get("transcript") for part in parts]
     return sum(map(_json_size, texts))
 
 

@@ -159,9 +159,8 @@ class StreamRelay:
 
     def _produced(self) -> int:
         """Estimate of the output so far, for when the provider does not tell it."""
-        attempt, phases = self._attempt, self._phases
-        limit = attempt.target.output_limit(attempt.job.ask.max_output_tokens)
-        return produced_in(phases.content_events, phases.said_bytes, limit)
+        phases = self._phases
+        return produced_in(phases.content_events, phases.said_bytes, self._attempt.output_limit)
 
     def _broken(self, error: UpstreamError) -> Failure | None:
         attempt = self._attempt
@@ -211,7 +210,9 @@ class StreamRelay:
             return attempt.broken("stream_expected", "answer is no event stream", Ending(outcome="failed"))
         dialect = attempt.dialect
         tally = usage.tally_of(dialect, answer, attempt.target.usage_rules[dialect])
-        produced = None if taxonomy.error_in(answer) else produced_tokens(dialect, answer)
+        produced = (
+            None if taxonomy.error_in(answer) else produced_tokens(dialect, answer, attempt.output_limit)
+        )
         ending = Ending(
             outcome="failed",
             tokens=tally.tokens(),

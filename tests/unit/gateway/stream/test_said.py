@@ -120,7 +120,7 @@ def opened(**block: Any) -> bytes:
 OPENED: list[tuple[Any, int]] = [
     ({"type": "text", "text": "hello"}, 5),
     ({"type": "thinking", "thinking": "hello", "signature": "c2VhbGVk"}, 5),
-    ({"type": "tool_use", "id": "t", "name": "look", "input": {"a": 1}}, 7),
+    ({"type": "tool_use", "id": "t", "name": "look", "input": {"a": 1}}, 9),
     ({"type": "tool_use", "id": "t", "name": "look", "input": {}}, 0),
     ({"type": "mcp_tool_result", "content": [{"type": "text", "text": FAT}]}, 0),
     ({"type": "redacted_thinking", "data": "c2VhbGVk"}, 0),
