@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import zlib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +169,48 @@ async def test_an_error_tells_limits_retry_after_and_request_id_as_its_clients_k
         assert (got.json().get("type") == "error") == (dialect == "anthropic")
 
 
+SPENT = {
+    "openai": {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"},
+    "anthropic": {
+        "anthropic-ratelimit-requests-remaining": "0",
+        "anthropic-ratelimit-requests-reset": "2090-01-01T00:00:00Z",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        ({"retry-after": "7"}, "7"),
+        ({"retry-after-ms": "6900"}, "7"),
+        ({"retry-after-ms": "6900", "retry-after": "50"}, "7"),
+        ({"retry-after": "0"}, "1"),
+        ({"retry-after": "soon"}, None),
+    ],
+)
+@pytest.mark.parametrize(("dialect", "limits"), [("openai", "anthropic"), ("anthropic", "openai")])
+async def test_what_an_upstream_asks_to_wait_goes_before_the_reset_of_a_spent_limit(
+    tmp_path: Path, dialect: str, limits: str, hint: dict[str, str], told: str | None
+) -> None:
+    refused = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+    headers = SPENT[limits] | hint
+    if limits == "anthropic":
+        ahead = datetime.now(UTC) + timedelta(minutes=6)
+        headers |= {"anthropic-ratelimit-requests-reset": ahead.strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+    def fake(call: Call) -> bytes:
+        return answer(refused, headers, "429 Too Many Requests")
+
+    async with gateway_over(tmp_path, config(dialect), fake) as (rig, _):
+        got = await post(rig.url, dialect)
+        assert got.status_code == 503
+        assert "slow down" in got.text
+        if told is None:  # without a hint the reset tells, at most what is left of it
+            assert 7 < int(got.headers["retry-after"]) <= 361
+        else:
+            assert got.headers["retry-after"] == told
+
+
 @pytest.mark.parametrize("kind", ["gzip", "deflate"])
 async def test_a_compressed_error_is_read_and_classified(tmp_path: Path, kind: str) -> None:
     body = b'{"error":{"type":"invalid_request_error","message":"field `x` is odd"}}'
@@ -180,6 +224,23 @@ async def test_a_compressed_error_is_read_and_classified(tmp_path: Path, kind: s
         got = await post(rig.url, "openai")
         assert got.status_code == 400
         assert "field `x` is odd" in got.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(("kind", "status"), [("gzip", 200), ("deflate", 200), ("br", 502)])
+async def test_a_whole_answer_that_is_compressed_is_read_or_failed_never_passed_on(
+    tmp_path: Path, kind: str, status: int
+) -> None:
+    coder = zlib.compressobj(wbits=31 if kind == "gzip" else 15)
+    coded = coder.compress(json.dumps(WHOLE["openai"]).encode()) + coder.flush()
+
+    def fake(call: Call) -> bytes:
+        return answer(coded, {"content-encoding": kind})
+
+    async with gateway_over(tmp_path, config("openai"), fake) as (rig, _):
+        got = await post(rig.url, "openai")
+        assert got.status_code == status
+        assert "content-encoding" not in got.headers
+        assert (got.json() == WHOLE["openai"]) == (status == 200)
 
 
 async def test_a_compressed_stream_is_a_failed_attempt_and_no_garbage(tmp_path: Path) -> None:

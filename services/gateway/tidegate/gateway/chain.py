@@ -178,10 +178,11 @@ def _error_of(failure: Failure | None, now_ns: int) -> GatewayError:
     code = _CODES[failure.cause]
     retry_after_s = None
     if failure.cause in {"quota_exhausted", "rate_limited", "unavailable"}:
-        if failure.reset_at_ns is not None:
-            retry_after_s = max(0.0, (failure.reset_at_ns - now_ns) / 1e9)
-        elif failure.retry_after_ms is not None:
+        # What the provider asks of its clients goes before what its limits let one work out.
+        if failure.retry_after_ms is not None:
             retry_after_s = failure.retry_after_ms / 1_000
+        elif failure.reset_at_ns is not None:
+            retry_after_s = max(0.0, (failure.reset_at_ns - now_ns) / 1e9)
     status = failure.status if code == "request_incompatible" and failure.status in _PASSED_STATUS else None
     said = f" It said: {failure.message}" if failure.message else ""
     return GatewayError(
