@@ -6,11 +6,17 @@ capacity makes the busiest window of ours end near 90 %. After each bin the prov
 Not all of these accounts tell what they hold: where ours is used evenly, a steady stranger looks like a smaller
 window. `determined` are those whose reports tell it within 5 % in nine of ten cases to whoever knows how restless the
 strangers are, by the Cramér-Rao bound for reports rounded to whole percents and strangers of an unknown mean pace.
-The members of the estimator's bank were chosen on the even accounts; the odd ones are the second look.
+`cramer_rao_within` is the share that such an efficient estimate has within 5 %, over all accounts. It knows nothing of
+strangers that rest: `reference_within` is what a posterior on a grid makes of them (see `percent_reference`), and so
+about what the reports allow. The filters of the estimator's bank and its trust in them were chosen on the even
+accounts; the odd ones are the second look.
 """
+
+from math import erf
 
 import numpy as np
 
+from bench.forecast.percent_reference import cost_quantiles
 from bench.forecast.traffic import Traffic
 from tidegate.estimator.capacity import Capacity
 from tidegate.estimator.columns import FloatArray
@@ -48,17 +54,35 @@ def _setting(ours: FloatArray, share: float, window_s: int) -> dict[str, float]:
     belief = model.belief(who, BINS_PER_WINDOW * bin_ns - 1, start, own[:, -1])
     error = np.abs(belief.capacity - capacity) / capacity
     sd = np.sqrt(belief.capacity_var) / capacity
-    determined = Z[90] * least_sd(own / capacity[:, None], theirs / capacity[:, None]) <= CLOSE
+    least = least_sd(own / capacity[:, None], theirs / capacity[:, None])
+    determined = Z[90] * least <= CLOSE
     near, odd = error <= CLOSE, who % 2 == 1
     return {
         "accounts": float(n),
         "median_error": float(np.median(error)),
+        "median_sd": float(np.median(sd)),
         "within_5_percent": float(np.mean(near)),
         "within_even": float(np.mean(near[~odd])),
         "within_odd": float(np.mean(near[odd])),
+        "cramer_rao_within": float(np.mean([erf(CLOSE / max(one, 1e-12) / 2.0**0.5) for one in least])),
+        **_reference(100.0 * own / capacity[:, None], 100.0 * others / capacity[:, None]),
         "determined": float(np.count_nonzero(determined)),
         "within_where_determined": float(np.mean(near[determined])),
         **{f"cover_{share}": float(np.mean(error <= z * sd)) for share, z in Z.items()},
+        **{
+            f"cover_{share}_odd": float(np.mean((error <= z * sd)[odd]))
+            for share, z in Z.items()
+            if share < 95
+        },
+    }
+
+
+def _reference(own: FloatArray, others: FloatArray) -> dict[str, float]:
+    """Share within 5 % and cover of the posterior on a grid."""
+    low, median, high = cost_quantiles(own, np.round(own + others), (0.05, 0.5, 0.95))
+    return {
+        "reference_within": float(np.mean(np.abs(1.0 / median - 1.0) <= CLOSE)),
+        "reference_cover_90": float(np.mean((low <= 1.0) & (high >= 1.0))),
     }
 
 

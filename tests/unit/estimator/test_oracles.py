@@ -8,7 +8,7 @@ from filterpy.kalman import KalmanFilter
 from statsmodels.tsa.statespace.kalman_filter import KalmanFilter as StateSpace
 
 from tidegate.estimator import bank, rate_filter
-from tidegate.estimator import capacity as percent
+from tidegate.estimator import capacity_bank as percent
 from tidegate.estimator.capacity import Capacity
 from tidegate.estimator.columns import FloatArray
 from tidegate.estimator.rate_filter import RateFilter
@@ -60,40 +60,48 @@ def test_every_member_of_the_bank_is_the_textbook_filter_with_the_noise_of_its_w
             assert np.isclose(state[bank.FAST][k, 0], kalman.x[1, 0], rtol=0, atol=CLOSE)
 
 
-# Of each member: variance of the pace to begin with, noise of level and pace per fifth.
-MEMBERS = ((0.0, 0.0, 0.0), (25.0, 0.05, 1.0), (25.0, 0.05, 5.0), (25.0, 5.0, 30.0))
+# Of filters of the bank, whether strangers are busy, and variance of the pace to begin with, and per fifth noise of
+# level and pace, each as a number and as a share of the squared pace. Strangers: the first pace and restlessness, idle
+# and busy, and the last.
+FILTERS = {
+    0: (0.0, 0.0, (0.0, 0.0), (0.0, 0.0)),
+    1: (0.0, 0.225**2, (0.0, 0.0), (0.0, 0.01)),
+    1 + percent.PAIRS: (1.0, 0.225**2, (0.01, 0.002), (0.0, 0.01)),
+    2 * percent.PAIRS: (1.0, (0.225 * 2.5**5) ** 2, (0.5, 1.0), (0.5, 2.0)),
+}
 
 
-@pytest.mark.parametrize("member", range(percent.MEMBERS))
-def test_a_capacity_without_surprises_is_the_textbook_filter(member: int) -> None:
+@pytest.mark.parametrize("place", FILTERS)
+def test_a_capacity_without_surprises_is_the_textbook_filter(place: int) -> None:
+    """Of a pair the other filter is ruled out before each report, so that nothing of it is merged."""
     rng = np.random.default_rng(2)
     model = Capacity(1)
     model.guess(ONE, np.array([1000.0]))
-    pace_var, level_noise, pace_noise = MEMBERS[member]
+    busy, pace_var, level_noise, pace_noise = FILTERS[place]
+    filters = model.data[: percent.GROUPS * percent.FILTERS, 0].reshape(percent.GROUPS, percent.FILTERS)
     kalman: Any = KalmanFilter(dim_x=3, dim_z=1)
     kalman.x = np.array([[0.0], [100.0], [3.0]])  # a pace below 0 is none: here it stays above
     kalman.P = np.diag([0.0, 1e6, pace_var])
-    model.data[percent.PACE] = 3.0
+    filters[percent.PACE] = 3.0
     kalman.H, kalman.R = np.array([[1.0, 0.0, 0.0]]), np.array([[1.0 / 12.0]])
     own, start = 0.0, np.zeros(1, dtype=np.int64)
     for k in range(1, 40):
         used = float(rng.uniform(0, 40))
         own += used
-        kalman.F = np.array([[1.0, used / 1000.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-        kalman.Q = np.diag([level_noise, 1e-3, pace_noise])
+        pace = float(kalman.x[2, 0])
+        assert pace > 0
+        kalman.F = np.array([[1.0, used / 1000.0, busy], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+        noise = [each[0] + each[1] * pace**2 for each in (level_noise, pace_noise)]
+        kalman.Q = np.diag([noise[0], 1e-3, noise[1]])
         kalman.predict()
-        told = float(kalman.x[0, 0]) + 0.05  # always a little more: nothing surprises
+        told = float(kalman.x[0, 0]) + 0.05 * busy  # a little more or less: nothing surprises
         kalman.update(np.array([[told]]))
+        filters[percent.LOG_WEIGHT] = np.where(np.arange(percent.FILTERS) == place, 0.0, -1e4)
         model.observe(ONE, np.array([k * HOUR_NS]), start, np.array([own]), np.array([told]))
-        ours = np.array([model.data[rows, 0][member] for rows in percent.STATE])
-        assert np.allclose(ours, kalman.x[:, 0], atol=CLOSE)
-        assert np.allclose(percent_covariance(model)[member], kalman.P, rtol=CLOSE, atol=1e-7)
-
-
-def percent_covariance(model: Capacity) -> FloatArray:
-    """Of the members of one window, (MEMBERS, 3, 3)."""
-    rows = [[model.data[percent.COV[a, b], 0] for b in range(3)] for a in range(3)]
-    return np.array(rows).transpose(2, 0, 1)
+        ours = filters[: len(percent.NAMES) - 1, place]
+        cov = np.array([[ours[percent.COV[a][b]] for b in range(3)] for a in range(3)])
+        assert np.allclose(ours[:3], kalman.x[:, 0], atol=CLOSE)
+        assert np.allclose(cov, kalman.P, rtol=CLOSE, atol=1e-7)
 
 
 def test_a_rate_filter_is_a_regression_with_a_drifting_level_in_the_noise_of_its_weights() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -19,6 +21,7 @@ from tidegate.events.signals import QuotaObserved, UsageSettled
 from tidegate.events.snapshots import WindowBelief
 from tidegate.events.types import AttemptId, EventId, PoolId, TargetId, WindowId
 
+GOLDEN_7 = Path(__file__).parent / "golden" / "state.v7.jsonl"
 NS = 10**9
 W, P = WindowId("5h"), PoolId("plan")
 WINDOW_NS = 5 * 3600 * NS
@@ -264,6 +267,26 @@ def test_a_state_without_reports_loads_and_is_folded_on() -> None:
     at_ns = START_NS + 3 * WINDOW_NS - NS
     fold(state, [told(at_ns, 5_000)])
     assert believed(state, at_ns).capacity is not None
+
+
+def test_a_state_of_version_7_goes_on_believing_what_it_did() -> None:
+    """Stored after two periods of `day` by the bank of four filters: 988,402, give or take 23,659."""
+    line = json.loads(GOLDEN_7.read_text())
+    row, state = msgspec.convert(line["row"], Row), State()
+    assert row.fold == 7
+    state.load(row, line["partition"])
+    at_ns = START_NS + 2 * WINDOW_NS - NS
+    belief = believed(state, at_ns).capacity
+    assert belief is not None
+    assert belief.mean == pytest.approx(988_402, rel=1e-3)
+    assert belief.var == pytest.approx(23_659.0**2, rel=0.5)
+    assert not belief.prior
+    assert state.pool_row(P).fold == FOLD_VERSION
+    fold(state, [one for one in DAY if one.envelope.ts >= START_NS + 2 * WINDOW_NS])
+    after = believed(state, START_NS + 3 * WINDOW_NS - WINDOW_NS // 120).capacity
+    assert after is not None
+    assert abs(after.mean / CAPACITY - 1.0) < 0.05
+    assert abs(after.mean - CAPACITY) < 3.0 * np.sqrt(after.var)
 
 
 def test_a_config_that_states_the_limit_or_names_no_scope_any_more_is_believed() -> None:

@@ -22,13 +22,14 @@ from tidegate.events.cooldown import Cooldown
 from tidegate.events.snapshots import pool_subject, target_subject
 from tidegate.events.types import PoolId, TargetId, WindowId
 
-FOLD_VERSION = 7
+FOLD_VERSION = 8
 """2: time in which a pool had no quota left is missing from the consumption of its windows, not idle.
 3: providers tell of windows: the capacity of those of which they tell shares, and the use of others.
 4: failures of one moment are one strike, five close a target, and what began before a closing does not open it.
 5: what rolling windows count is held by slices of time.
 6: a capacity of which shares are told is held by a bank of filters, one of them without strangers.
-7: rates of use are without the weight of peak hours."""
+7: rates of use are without the weight of peak hours.
+8: strangers may be idle: the bank of a capacity holds them at several paces, each idle or not."""
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 """Token classes, in the order of a target's five price series."""
 RATES = ("ttft", "speed", "length")
@@ -90,6 +91,8 @@ def upcast_row(row: Row) -> Row:
         row.fold = 6  # Where one filter of a capacity stood, its bank begins: see `Capacity.load`.
     if row.fold == 6:
         row.fold = 7  # There were no peak hours.
+    if row.fold == 7:
+        row.fold = 8  # Where a smaller bank of a capacity stood, the new one begins: see `Capacity.load`.
     if row.fold != FOLD_VERSION:
         raise StateVersionUnknown(
             f"state of {row.subject} has fold version {row.fold}, this build folds version {FOLD_VERSION}:"
