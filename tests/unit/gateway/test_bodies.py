@@ -71,6 +71,14 @@ def test_what_a_provider_would_have_to_keep_is_refused_by_field(fields: dict[str
     assert (caught.value.code, caught.value.status, caught.value.param) == ("state_unsupported", 400, param)
 
 
+@pytest.mark.parametrize(
+    "item", [rb'{"type" : "item\u005freference"}', rb'{"\u0074ype":"\u0069tem_referenc\u0065","id":"rs_1"}']
+)
+def test_a_reference_is_seen_however_it_is_spelled(item: bytes) -> None:
+    with pytest.raises(GatewayError, match="stateless"):
+        parse_body(b'{"model":"r","input":[%b]}' % item, "openai-responses")
+
+
 def test_words_about_stored_things_are_no_references() -> None:
     quoted = {"role": "user", "content": 'say "item_reference"'}
     for given in (
@@ -81,6 +89,8 @@ def test_words_about_stored_things_are_no_references() -> None:
         assert parse_body(responses(input=given, previous_response_id=None), "openai-responses").model == "r"
     assert parse_body(b'{"model":"r","input":"\\"item_reference\\""}', "openai-responses").model == "r"
     assert parse_body(b'{"model":"r","input":[1,"item_reference"]}', "openai-responses").model == "r"
+    spelled = rb'{"role":"user","content":"\u00e9 \\u0022type\u0022:\u0022item_reference\u0022"}'
+    assert parse_body(b'{"model":"r","input":[%b]}' % spelled, "openai-responses").model == "r"
 
 
 @pytest.mark.parametrize(
