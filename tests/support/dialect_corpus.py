@@ -149,7 +149,16 @@ def _chat(random: Random) -> dict[str, Any]:
         tool = {"name": random.choice(_TOOLS), "description": words(random), "parameters": _schema()}
         body["tools"] = [{"type": "function", "function": tool}]
         body["tool_choice"] = random.choice(
-            ("auto", "required", "none", {"type": "function", "function": {"name": tool["name"]}})
+            (
+                *("auto", "required", "none", {"type": "function", "function": {"name": tool["name"]}}),
+                {
+                    "type": "allowed_tools",
+                    "allowed_tools": {
+                        "mode": "auto",
+                        "tools": [{"type": "function", "function": {"name": tool["name"]}}],
+                    },
+                },
+            )
         )
         body["parallel_tool_calls"] = random.choice((True, False))
     if random.random() < 0.3:
@@ -294,7 +303,14 @@ def _responses(random: Random) -> dict[str, Any]:
         }
         body["tools"] = [tool]
         body["tool_choice"] = random.choice(
-            ("auto", "required", "none", {"type": "function", "name": tool["name"]})
+            (
+                *("auto", "required", "none", {"type": "function", "name": tool["name"]}),
+                {
+                    "type": "allowed_tools",
+                    "mode": "required",
+                    "tools": [{"type": "function", "name": tool["name"]}],
+                },
+            )
         )
     if random.random() < 0.4:
         body["reasoning"] = {"effort": random.choice(("low", "medium", "high")), "summary": "auto"}

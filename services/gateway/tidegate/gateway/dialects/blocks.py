@@ -118,6 +118,8 @@ class ToolChoice(msgspec.Struct, frozen=True):
 
     kind: Literal["auto", "none", "required", "named"]
     name: str = ""
+    allowed: tuple[str, ...] | None = None
+    """With `auto` and `required`, the only tools that may be called; None: all."""
 
 
 class OutputFormat(msgspec.Struct, frozen=True):
@@ -166,6 +168,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     metadata: dict[str, Any] | None = None
     cache_key: str | None = None
+    cache_retention: str | None = None
+    """How long OpenAI is to keep the prompt's prefix."""
     service_tier: str | None = None
     cache: CacheMark | None = None
     stream: bool = False

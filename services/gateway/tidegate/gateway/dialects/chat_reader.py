@@ -52,6 +52,7 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
         user=openai_options.user(top),
         metadata=top.json("metadata"),
         cache_key=top.text("prompt_cache_key"),
+        cache_retention=top.text("prompt_cache_retention"),
         service_tier=top.text("service_tier"),
         stream=bool(top.flag("stream")),
     )

@@ -8,13 +8,14 @@ from tidegate.gateway.dialects.blocks import Message, OutputFormat, Request, Too
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import Quirks
-from tidegate.gateway.dialects.tool_choices import note_grammar, with_type
+from tidegate.gateway.dialects.tool_choices import narrowed, note_grammar, with_type
 
 MAX_NAME_CHARACTERS = 64
 
 
 def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes: Notes) -> dict[str, Any]:
     """Raises RequestRefused."""
+    request = narrowed(request)
     system = (Message("system", request.system),) if request.system else ()
     body: dict[str, Any] = {"model": model}
     if request.tools:
@@ -34,6 +35,7 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
         "metadata": request.metadata,
         "user": request.user,
         "prompt_cache_key": request.cache_key,
+        "prompt_cache_retention": request.cache_retention,
         "service_tier": request.service_tier,
         **_reasoning(request, quirks, notes),
         **_parallel(request, quirks, notes),

@@ -75,6 +75,8 @@ def _block(item: Fields, kind: str, notes: Notes) -> Block:
         block = messages_documents.image(item)
     elif kind == "search_result":
         block = _search_result(item, notes)
+    elif kind == "tool_reference":
+        block = Text(item.needed_text("tool_name"), mark)  # elsewhere every tool is loaded from the start
     elif kind == "tool_use":
         arguments = compact(item.json("input") or {})
         block = ToolCall(item.needed_text("id"), item.needed_text("name"), arguments, cache=mark)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidegate.gateway.dialects import instructions, messages_content, openai_options
+from tidegate.gateway.dialects import instructions, messages_content, messages_tools, openai_options
 from tidegate.gateway.dialects.blocks import (
     Message,
     OutputFormat,
@@ -10,7 +10,6 @@ from tidegate.gateway.dialects.blocks import (
     Request,
     Role,
     Sampling,
-    Tool,
     ToolChoice,
 )
 from tidegate.gateway.dialects.faults import Notes
@@ -36,7 +35,7 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
     request = Request(
         system=messages_content.instructions(top, "system", notes),
         messages=instructions.worded((_message(message, notes) for message in top.each("messages")), notes),
-        tools=tuple(tool for item in top.each("tools") if (tool := _tool(item, notes))),
+        tools=tuple(tool for item in top.each("tools") if (tool := messages_tools.read(item, notes))),
         tool_choice=choice,
         parallel_tools=parallel,
         output=_output(top, config),
@@ -71,27 +70,6 @@ def _message(message: Fields, notes: Notes) -> Message:
     blocks = messages_content.read(message, "content", notes)
     openai_options.leave_item(message, "messages", notes)
     return Message(_ROLES[role], tuple(blocks))
-
-
-def _tool(item: Fields, notes: Notes) -> Tool | None:
-    kind = item.text("type") or "custom"
-    if kind != "custom":
-        notes.drop(f"tools.{kind}")
-        return None
-    schema, strict = item.json("input_schema"), item.flag("strict")
-    if strict and not is_strict(schema):
-        notes.drop("tools.strict")
-        strict = False
-    tool = Tool(
-        item.needed_text("name"),
-        item.text("description"),
-        schema,
-        strict,
-        cache=item.json("cache_control"),
-    )
-    for name in item.unread():
-        notes.drop(f"tools.{name}")
-    return tool
 
 
 def _choice(top: Fields) -> tuple[ToolChoice | None, bool | None]:

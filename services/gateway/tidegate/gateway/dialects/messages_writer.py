@@ -10,7 +10,7 @@ from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.messages_turns import Turns, marked
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import Quirks
-from tidegate.gateway.dialects.tool_choices import note_grammar, with_type
+from tidegate.gateway.dialects.tool_choices import narrowed, note_grammar, with_type
 
 MAX_NAME_CHARACTERS = 128
 _TIERS = {"auto": "auto", "default": "standard_only"}
@@ -20,6 +20,7 @@ _UNSAID = ("frequency_penalty", "presence_penalty", "seed")
 
 def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes: Notes) -> dict[str, Any]:
     """Raises RequestRefused."""
+    request = narrowed(request)
     system, messages = request.system, request.messages
     if not messages:
         system, messages = (), (Message("user", system),)
@@ -119,5 +120,7 @@ def _note_unsaid(request: Request, notes: Notes) -> None:
         notes.drop("metadata")
     if request.cache_key is not None:
         notes.drop("prompt_cache_key")
+    if request.cache_retention is not None:
+        notes.drop("prompt_cache_retention")
     if request.service_tier is not None and request.service_tier not in _TIERS:
         notes.drop("service_tier")

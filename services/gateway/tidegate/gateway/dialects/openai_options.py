@@ -101,7 +101,26 @@ def tool_choice(top: Fields, inner_name: bool) -> ToolChoice | None:
     if kind in {"function", "custom"}:
         named = choice.inner(kind) if inner_name else choice
         return ToolChoice("named", named.needed_text("name") if named else "")
+    if kind == "allowed_tools":
+        among = choice.inner(kind) if inner_name else choice
+        if among is None:
+            raise choice.wrong(kind, "is missing")
+        return _allowed(among, inner_name)
     raise choice.wrong("type", "is a choice that cannot be translated")
+
+
+def _allowed(choice: Fields, inner_name: bool) -> ToolChoice:
+    """A choice among some of the tools. The provider's own are none that could be called elsewhere."""
+    mode = choice.needed_text("mode")
+    if mode not in {"auto", "required"}:
+        raise choice.wrong("mode", "must be auto or required")
+    names: list[str] = []
+    for entry in choice.each("tools"):
+        kind = entry.needed_text("type")
+        if kind in {"function", "custom"}:
+            named = entry.inner(kind) if inner_name else entry
+            names.append(named.needed_text("name") if named else "")
+    return ToolChoice(mode, allowed=tuple(names))  # type: ignore[arg-type]
 
 
 def leave(top: Fields, notes: Notes, harmless: dict[str, Any]) -> None:

@@ -29,8 +29,12 @@ _LEFT_OUT = (
     "code_interpreter_call",
     "image_generation_call",
     "mcp_list_tools",
+    "mcp_call",
+    "tool_search_call",
 )
 """Records of the provider's own tools: what they brought is in the text that follows."""
+WITH_TOOLS = ("additional_tools", "tool_search_output")
+"""Items that bring tools into the conversation."""
 _OF_ITEMS: dict[str, Any] = dict.fromkeys(("type", "id", "status"), ALWAYS)
 """What an item says of itself: nothing another vendor could use."""
 _NOTHING_ADDED: dict[str, Any] = {"annotations": [], "logprobs": []}
@@ -58,6 +62,15 @@ def read(top: Fields, notes: Notes) -> list[Message]:
 
 def _item(item: Fields, notes: Notes) -> Message | None:
     kind = item.text("type") or "message"
+    if kind in WITH_TOOLS:
+        return None
+    if kind in _LEFT_OUT:
+        notes.drop(f"input.{kind}")
+        return None
+    return _message(item, kind, notes)
+
+
+def _message(item: Fields, kind: str, notes: Notes) -> Message:
     if kind == "message":
         for role in _ROLES:
             if item.raw("role") == role:
@@ -76,9 +89,6 @@ def _item(item: Fields, notes: Notes) -> Message | None:
             raise item.wrong("output", "cannot hold a refusal")
         is_custom = kind == "custom_tool_call_output"
         return Message("user", (ToolResult(item.needed_text("call_id"), kept, is_custom=is_custom),))
-    if kind in _LEFT_OUT:
-        notes.drop(f"input.{kind}")
-        return None
     raise item.wrong("type", "is an item that cannot be translated")
 
 

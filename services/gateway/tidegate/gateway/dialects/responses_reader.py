@@ -33,6 +33,7 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
     """Raises RequestRefused."""
     top = Fields(body, "")
     openai_options.refuse(top, _REFUSED)
+    _note_cache_options(top, notes)
     system, messages = instructions.split(responses_items.read(top, notes), notes)
     if words := top.text("instructions"):
         system = (Text(words), *system)
@@ -45,7 +46,7 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
     request = Request(
         system=system,
         messages=messages,
-        tools=tuple(tool for item in top.each("tools") for tool in _tools(item, notes)),
+        tools=_all_tools(top, notes),
         tool_choice=openai_options.tool_choice(top, inner_name=False),
         parallel_tools=top.flag("parallel_tool_calls"),
         output=form,
@@ -56,11 +57,32 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
         user=openai_options.user(top),
         metadata=top.json("metadata"),
         cache_key=top.text("prompt_cache_key"),
+        cache_retention=top.text("prompt_cache_retention"),
         service_tier=top.text("service_tier"),
         stream=bool(top.flag("stream")),
     )
     openai_options.leave(top, notes, _HARMLESS)
     return request
+
+
+def _note_cache_options(top: Fields, notes: Notes) -> None:
+    options = top.json("prompt_cache_options")
+    if options is not None and options.get("prewarm"):
+        raise top.wrong("prompt_cache_options.prewarm", "wants no answer: no other dialect can be asked so")
+    if options is not None:
+        notes.drop("prompt_cache_options")
+
+
+def _all_tools(top: Fields, notes: Notes) -> tuple[Tool, ...]:
+    """Those of the request, then those that came with an item: elsewhere every tool is there from the start."""
+    found: dict[str, Tool] = {}
+    owners = [top]
+    if isinstance(top.raw("input"), list):
+        owners += [item for item in top.each("input") if item.raw("type") in responses_items.WITH_TOOLS]
+    for owner in owners:
+        for tool in [tool for item in owner.each("tools") for tool in _tools(item, notes)]:
+            found.setdefault(tool.name, tool)
+    return tuple(found.values())
 
 
 def _tools(item: Fields, notes: Notes, namespace: str | None = None) -> Iterator[Tool]:

@@ -104,5 +104,7 @@ class Turns:
         if block.text is not None:
             return {"type": "input_text", "text": document_as_text(block)}
         if block.url is not None:
+            if block.title is not None:
+                self._notes.drop("messages.content.title")
             return {"type": "input_file", "file_url": block.url}
         return {"type": "input_file", **document_as_file(block)}

@@ -45,6 +45,7 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
         "metadata": request.metadata,
         "safety_identifier": request.user,
         "prompt_cache_key": request.cache_key,
+        "prompt_cache_retention": request.cache_retention,
         "service_tier": request.service_tier,
         "store": False,
         "stream": request.stream or None,
@@ -76,10 +77,16 @@ def _tool(tool: Tool, quirks: Quirks, names: ToolNames) -> dict[str, Any]:
 def _choice(
     choice: ToolChoice | None, tools: tuple[Tool, ...], names: ToolNames
 ) -> str | dict[str, Any] | None:
-    if choice is None or choice.kind != "named":
-        return None if choice is None else choice.kind
-    is_custom = any(tool.is_custom and tool.name == choice.name for tool in tools)
-    return {"type": "custom" if is_custom else "function", "name": names.out(choice.name)}
+    if choice is None:
+        return None
+    custom = {tool.name for tool in tools if tool.is_custom}
+
+    def entry(name: str) -> dict[str, Any]:
+        return {"type": "custom" if name in custom else "function", "name": names.out(name)}
+
+    if choice.allowed is not None:
+        return {"type": "allowed_tools", "mode": choice.kind, "tools": list(map(entry, choice.allowed))}
+    return entry(choice.name) if choice.kind == "named" else choice.kind
 
 
 def _text(request: Request, quirks: Quirks) -> dict[str, Any] | None:

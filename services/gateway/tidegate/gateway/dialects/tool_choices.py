@@ -1,12 +1,14 @@
 """Rules about tools that hold whatever the upstream speaks."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from tidegate.gateway.dialects.blocks import Request, Tool, ToolChoice
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.names import split_namespace
+
+Kind = Literal["auto", "none", "required", "named"]
 
 
 def checked(request: Request) -> Request:
@@ -16,16 +18,40 @@ def checked(request: Request) -> Request:
     """
     choice = request.tool_choice
     if choice is None or choice.kind in {"auto", "none"}:
+        if choice is not None and choice.allowed is not None and request.tools:
+            return _allowed(request, choice.kind, choice.allowed)
         return request if request.tools else msgspec.structs.replace(request, tool_choice=None)
     if not request.tools:
         raise RequestRefused("tool_choice", "demands a call, and no tool can be translated")
     if choice.kind == "required":
-        return request
+        return request if choice.allowed is None else _allowed(request, choice.kind, choice.allowed)
     names = [tool.name for tool in request.tools]
     named = [name for name in names if choice.name in {name, split_namespace(name)[1]}]
     if not named:
         raise RequestRefused("tool_choice", "names a tool that is not there or cannot be translated")
     return msgspec.structs.replace(request, tool_choice=ToolChoice("named", named[0]))
+
+
+def _allowed(request: Request, kind: Kind, wanted: tuple[str, ...]) -> Request:
+    """What may be called, by the names of the tools that are there."""
+    names = tuple(
+        tool.name
+        for tool in request.tools
+        if not {tool.name, split_namespace(tool.name)[1]}.isdisjoint(wanted)
+    )
+    if not names and kind == "required":
+        raise RequestRefused("tool_choice", "names no tool that is there or can be translated")
+    choice = ToolChoice(kind, allowed=names) if names else ToolChoice("none")
+    return msgspec.structs.replace(request, tool_choice=choice)
+
+
+def narrowed(request: Request) -> Request:
+    """The same for those who cannot choose among some of the tools: they are shown no others."""
+    choice = request.tool_choice
+    if choice is None or choice.allowed is None:
+        return request
+    tools = tuple(tool for tool in request.tools if tool.name in choice.allowed)
+    return msgspec.structs.replace(request, tools=tools, tool_choice=ToolChoice(choice.kind))
 
 
 def is_strict(schema: Any) -> bool:
