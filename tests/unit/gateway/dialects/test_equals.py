@@ -68,7 +68,7 @@ def test_custom_tools_may_be_among_those_that_are_allowed() -> None:
 
 
 def test_a_tool_of_a_namespace_is_allowed_by_its_own_name() -> None:
-    space = {"type": "namespace", "name": "files", "description": "d", "tools": [function(R, "read"), function(R, "cut")]}  # fmt: skip
+    space = {"type": "namespace", "name": "files", "tools": [function(R, "read"), function(R, "cut")]}  # fmt: skip
     made = body(R, M, tools=[space], tool_choice=allowed(R, "required", named(R, "function", "read")))
     (name,) = names(M, made)
     assert name.startswith("files_read")
@@ -89,6 +89,12 @@ def test_what_is_allowed_and_cannot_be_called_elsewhere_is_not_forced(upstream: 
     assert "tool_choice" not in made
 
 
+@pytest.mark.parametrize(("client", "upstream"), [(C, R), (R, M)])
+def test_what_is_unknown_of_an_allowed_tool_is_named(client: Wire, upstream: Wire) -> None:
+    choice = allowed(client, "auto", {**named(client, "function", "a"), "odd": 1})
+    assert sent(client, upstream, PLAIN, tools=[function(client, "a")], tool_choice=choice)[1] == ("tool_choice.tools.odd",)  # fmt: skip
+
+
 @pytest.mark.parametrize(("client", "upstream"), [(C, M), (R, M), (C, R), (R, C)])
 def test_a_mode_that_is_none_is_refused_by_name(client: Wire, upstream: Wire) -> None:
     with pytest.raises(RequestRefused, match="must be auto or required") as refusal:
@@ -96,11 +102,11 @@ def test_a_mode_that_is_none_is_refused_by_name(client: Wire, upstream: Wire) ->
     assert refusal.value.field == ("tool_choice.allowed_tools.mode" if client == C else "tool_choice.mode")
 
 
-def test_a_prompt_is_kept_as_long_as_the_client_asks() -> None:
+@pytest.mark.parametrize(("client", "upstream"), [(C, R), (R, C)])
+def test_a_prompt_is_kept_as_long_as_the_client_asks(client: Wire, upstream: Wire) -> None:
     asked: dict[str, Any] = {"prompt_cache_retention": "24h"}
-    for client, upstream in ((C, R), (R, C)):
-        assert body(client, upstream, **asked)["prompt_cache_retention"] == "24h"
-        assert sent(client, M, PLAIN, **asked)[1] == ("prompt_cache_retention",)
+    assert body(client, upstream, PLAIN, **asked)["prompt_cache_retention"] == "24h"
+    assert sent(client, M, PLAIN, **asked)[1] == ("prompt_cache_retention",)
 
 
 @pytest.mark.parametrize("upstream", [C, M])
@@ -123,10 +129,10 @@ def test_a_text_file_is_a_text_where_files_are_pages(client: Wire, part: dict[st
     turns = [{"role": "user", "content": [part]}]
     source = {"type": "text", "media_type": "text/plain", "data": "ü;1"}
     document = {"type": "document", "source": source, "title": "a.csv"}
-    made = body(client, M, **{name: turns})
+    made = body(client, M, PLAIN, **{name: turns})
     assert made["messages"] == [{"role": "user", "content": [document]}]
-    other = R if client == C else C
-    made = body(client, other, **{name: turns})
+    other: Wire = R if client == C else C
+    made = body(client, other, PLAIN, **{name: turns})
     (again,) = made["input" if other == R else "messages"][0]["content"]
     assert (again.get("file") or again)["file_data"] == TEXT_FILE["file_data"]
 

@@ -41,7 +41,7 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
         system=system,
         messages=messages,
         tools=tuple(tool for item in top.each("tools") if (tool := _tool(item, notes))),
-        tool_choice=openai_options.tool_choice(top, inner_name=True),
+        tool_choice=openai_options.tool_choice(top, notes, inner_name=True),
         parallel_tools=top.flag("parallel_tool_calls"),
         output=_output(top),
         verbosity=top.text("verbosity"),

@@ -87,7 +87,7 @@ def json_schema(fields: Fields) -> OutputFormat:
     )
 
 
-def tool_choice(top: Fields, inner_name: bool) -> ToolChoice | None:
+def tool_choice(top: Fields, notes: Notes, inner_name: bool) -> ToolChoice | None:
     """`tool_choice` as a word or an object; chat completions nest the name below the tool's type."""
     value = top.raw("tool_choice")
     if isinstance(value, str):
@@ -105,11 +105,11 @@ def tool_choice(top: Fields, inner_name: bool) -> ToolChoice | None:
         among = choice.inner(kind) if inner_name else choice
         if among is None:
             raise choice.wrong(kind, "is missing")
-        return _allowed(among, inner_name)
+        return _allowed(among, notes, inner_name)
     raise choice.wrong("type", "is a choice that cannot be translated")
 
 
-def _allowed(choice: Fields, inner_name: bool) -> ToolChoice:
+def _allowed(choice: Fields, notes: Notes, inner_name: bool) -> ToolChoice:
     """A choice among some of the tools. The provider's own are none that could be called elsewhere."""
     mode = choice.needed_text("mode")
     if mode not in {"auto", "required"}:
@@ -120,6 +120,7 @@ def _allowed(choice: Fields, inner_name: bool) -> ToolChoice:
         if kind in {"function", "custom"}:
             named = entry.inner(kind) if inner_name else entry
             names.append(named.needed_text("name") if named else "")
+            leave_item(entry, "tool_choice.tools", notes)
     return ToolChoice(mode, allowed=tuple(names))  # type: ignore[arg-type]
 
 

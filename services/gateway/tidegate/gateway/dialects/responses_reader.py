@@ -47,7 +47,7 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
         system=system,
         messages=messages,
         tools=_all_tools(top, notes),
-        tool_choice=openai_options.tool_choice(top, inner_name=False),
+        tool_choice=openai_options.tool_choice(top, notes, inner_name=False),
         parallel_tools=top.flag("parallel_tool_calls"),
         output=form,
         verbosity=verbosity,
