@@ -117,33 +117,6 @@ def test_a_request_that_wants_no_answer_is_not_answered_elsewhere(upstream: Wire
     assert sent(R, upstream, PLAIN, prompt_cache_options={"ttl": "30m"})[1] == ("prompt_cache_options",)
 
 
-TEXT_FILE = {"filename": "a.csv", "file_data": "data:text/csv;base64,w7w7MQ=="}
-
-
-@pytest.mark.parametrize(
-    ("client", "part"),
-    [(C, {"type": "file", "file": TEXT_FILE}), (R, {"type": "input_file", **TEXT_FILE})],
-)
-def test_a_text_file_is_a_text_where_files_are_pages(client: Wire, part: dict[str, Any]) -> None:
-    name = "input" if client == R else "messages"
-    turns = [{"role": "user", "content": [part]}]
-    source = {"type": "text", "media_type": "text/plain", "data": "ü;1"}
-    document = {"type": "document", "source": source, "title": "a.csv"}
-    made = body(client, M, PLAIN, **{name: turns})
-    assert made["messages"] == [{"role": "user", "content": [document]}]
-    other: Wire = R if client == C else C
-    made = body(client, other, PLAIN, **{name: turns})
-    (again,) = made["input" if other == R else "messages"][0]["content"]
-    assert (again.get("file") or again)["file_data"] == TEXT_FILE["file_data"]
-
-
-@pytest.mark.parametrize("data", ["/w==", "no base64!"])
-def test_what_only_calls_itself_text_stays_a_file(data: str) -> None:
-    part = {"type": "file", "file": {"file_data": f"data:text/plain;base64,{data}"}}
-    made = body(C, M, messages=[{"role": "user", "content": [part]}])
-    assert made["messages"][0]["content"][0]["source"] == {"type": "base64", "media_type": "text/plain", "data": data}  # fmt: skip
-
-
 def test_a_title_that_cannot_stand_beside_a_url_is_named() -> None:
     block = {"type": "document", "title": "t", "source": {"type": "url", "url": "https://a.test/1.pdf"}}
     made, warnings = sent(M, R, PLAIN, messages=[{"role": "user", "content": [block]}])
