@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidegate.gateway.dialects import messages_thinking
+from tidegate.gateway.dialects import closed_schema, messages_thinking
 from tidegate.gateway.dialects.arguments import CUSTOM_SCHEMA
 from tidegate.gateway.dialects.blocks import Message, OutputFormat, Request, Text, Tool
 from tidegate.gateway.dialects.chat_turns import has_mark
@@ -35,7 +35,7 @@ def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes:
     if system:
         body["system"] = [marked({"type": "text", "text": text.text}, text.cache) for text in system]
     body["messages"] = turns
-    config = thinking.output_config | _format(request.output, quirks)
+    config = thinking.output_config | _format(request.output, quirks, notes)
     fields: dict[str, Any] = {
         "tool_choice": _choice(request, names),
         "thinking": thinking.thinking,
@@ -56,9 +56,12 @@ def _tool(tool: Tool, quirks: Quirks, names: ToolNames, notes: Notes) -> dict[st
     if tool.description is not None:
         written["description"] = tool.description
     note_grammar(tool, notes)
-    written["input_schema"] = CUSTOM_SCHEMA if tool.is_custom else with_type(tool.schema)
+    schema = CUSTOM_SCHEMA if tool.is_custom else with_type(tool.schema)
     if tool.strict and not quirks.no_strict_tools:
+        written["input_schema"] = _closed(schema, "tools.strict", notes)
         written["strict"] = True
+    else:
+        written["input_schema"] = schema
     return marked(written, tool.cache)
 
 
@@ -77,14 +80,26 @@ def _choice(request: Request, names: ToolNames) -> dict[str, Any] | None:
     return written | ({"disable_parallel_tool_use": True} if one_at_a_time else {})
 
 
-def _format(output: OutputFormat | None, quirks: Quirks) -> dict[str, Any]:
+def _closed(schema: dict[str, Any], field: str, notes: Notes) -> dict[str, Any]:
+    made = closed_schema.closed(schema, field)
+    if made is not schema:
+        notes.drop(f"{field}.schema")
+    return made
+
+
+def _format(output: OutputFormat | None, quirks: Quirks, notes: Notes) -> dict[str, Any]:
     if output is None:
         return {}
     if output.schema is None:
         raise RequestRefused("response_format", "the upstream has no JSON mode without a schema")
     if quirks.no_structured_output:
         raise RequestRefused("response_format", "the target takes no JSON schema for its answers")
-    return {"format": {"type": "json_schema", "schema": output.schema}}
+    schema = _closed(output.schema, "response_format", notes)
+    if output.description is not None and "description" in schema:
+        notes.drop("response_format.description")
+    elif output.description is not None:
+        schema = schema | {"description": output.description}
+    return {"format": {"type": "json_schema", "schema": schema}}
 
 
 def _sampling(request: Request, thinks: bool, notes: Notes) -> dict[str, Any]:
