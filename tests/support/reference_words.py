@@ -217,6 +217,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "default_max_output_tokens": "Anthropic requires `max_tokens`; used when the client gave none.",
         "auto_cache": "Anthropic: ask for caching of the whole prompt when the client set no mark, as OpenAI's clients expect.",
         "cache_control": "Chat completions: takes Anthropic's `cache_control` marks on content parts and tools.",
+        "cache_key": "Chat completions: takes `prompt_cache_key`; clients of other dialects get one of their tenant and session.",
         "content_as_text": "Chat completions: takes message content as one string only.",
         "short_tool_ids": "Chat completions: takes ids of tool calls only if they are nine letters and digits; others are replaced.",
         "ends_without_done": "Chat completions: the stream ends after the finish reason, without `[DONE]`.",

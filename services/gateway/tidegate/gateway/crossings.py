@@ -64,10 +64,23 @@ class Crossed(msgspec.Struct, frozen=True):
 class Crossings:
     """The translations of one request; made when asked for."""
 
-    __slots__ = ("_answer_id", "_client", "_created_s", "_made", "_once", "_raw", "_too_large", "refusal")
+    __slots__ = (
+        "_answer_id",
+        "_cache_key",
+        "_client",
+        "_created_s",
+        "_made",
+        "_once",
+        "_raw",
+        "_too_large",
+        "refusal",
+    )
 
-    def __init__(self, client: Wire, raw: bytes, *, created_s: int, answer_id: str) -> None:
+    def __init__(
+        self, client: Wire, raw: bytes, *, created_s: int, answer_id: str, cache_key: str | None = None
+    ) -> None:
         """Raises GatewayError(body_invalid) for a body that is no JSON object."""
+        self._cache_key = cache_key
         self._client: Wire = client
         self._raw = raw
         self._once: dict[str, Any] | None = None
@@ -149,6 +162,7 @@ class Crossings:
                 turns=turns,
                 created_s=self._created_s,
                 answer_id=self._answer_id,
+                cache_key=self._cache_key,
             )
         except RequestRefused as refusal:
             self.refusal = refusal.with_traceback(None)  # whose frames hold the parsed body

@@ -15,6 +15,7 @@ from tidegate.gateway.crossings import Crossings
 from tidegate.gateway.endpoints import Endpoint
 from tidegate.gateway.errors import GatewayError, error_event, render, request_id_line
 from tidegate.gateway.exchange import Exchange, Reason
+from tidegate.gateway.session import cache_key
 from tidegate.gateway.splice import Around
 
 _LEFT: frozenset[Reason] = frozenset({"client_gone", "client_fault"})
@@ -132,7 +133,14 @@ class Job:
         if self.crossings is None:
             assert self.dialect != "openai-embeddings"  # noqa: S101 - vectors have no other dialect
             seconds = self.clock.wall_ns() // 1_000_000_000
-            self.crossings = Crossings(self.dialect, self.raw, created_s=seconds, answer_id=self.request)
+            session = None if self.context.session == self.request else self.context.session
+            self.crossings = Crossings(
+                self.dialect,
+                self.raw,
+                created_s=seconds,
+                answer_id=self.request,
+                cache_key=cache_key(self.body, session, self.caller.data_key),
+            )
         return self.crossings
 
     def assistant_turns(self) -> int:

@@ -68,6 +68,18 @@ def session_in_body(body: Hints, request: str, data_key: bytes) -> Session:
     return Session(request, "request")
 
 
+def cache_key(body: Hints, session: str | None, data_key: bytes) -> str | None:
+    """What keeps the prompts of a session, or those the client named alike, together in a provider's cache; None =
+    nothing does. `session` is the session's id, None where the request is its own.
+
+    Keyed by the tenant: tenants that share an account share no key, whatever they name it.
+    """
+    given = brief(body.prompt_cache_key, max_bytes=MAX_HINT_BYTES)
+    if isinstance(given, str) and given:
+        return _keyed(data_key, "prompt_cache_key", given.encode()).id
+    return session
+
+
 def _session_in_metadata(metadata: Raw) -> str | None:
     """The session part of `metadata.user_id`: `…_session_<id>`, or the field session_id of a JSON text."""
     if memoryview(metadata)[:1].tobytes() != b"{" or len(metadata) > MAX_METADATA_BYTES:

@@ -133,12 +133,12 @@ class Worker:
             raise GatewayError("route_forbidden", f"This key may not use the route {body.model!r}.")
         job.route = route
         job.around_model = _around_model(job)
+        session = self._session(job)
+        job.context.session = session.id
         others = job.serving.crossed[route.name, job.dialect]
         dialects: tuple[Wire, ...] = ()
         if (others or route.name in job.serving.quirky) and not job.endpoint.counts:
             dialects = self._cross(job, others)
-        session = self._session(job)
-        job.context.session = session.id
         job.partition = partition_of(session.id)
         job.ask = _ask(job, session, dialects)
         recorder.admitted(self.journal, job, session.source)

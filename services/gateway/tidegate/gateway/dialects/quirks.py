@@ -48,6 +48,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Anthropic requires `max_tokens`; used when the client gave none."""
     auto_cache: bool = False
     """Anthropic: ask for caching of the whole prompt when the client set no mark, as OpenAI's clients expect."""
+    cache_key: bool = False
+    """Chat completions: takes `prompt_cache_key`; clients of other dialects get one of their tenant and session."""
     cache_control: bool = False
     """Chat completions: takes Anthropic's `cache_control` marks on content parts and tools."""
     content_as_text: bool = False

@@ -63,13 +63,15 @@ def request(
     turns: Turns = NOBODY,
     created_s: int = 0,
     answer_id: str = "",
+    cache_key: str | None = None,
     usage_rules: UsageRules | None = None,
 ) -> Translated:
     """`body`: the client's parsed JSON object, not changed. `model`: the upstream's name of the model.
 
     Also for a client and an upstream of the same dialect: every field passes then, and only the target's quirks
     and the history's origin are applied. `created_s` (Unix seconds) and `answer_id` are for answers that lack
-    them. `usage_rules`: see Context. Raises RequestRefused, whose text is safe to show.
+    them. `cache_key` takes the place of the client's own across dialects, and stands where the client could not give
+    one. `usage_rules`: see Context. Raises RequestRefused, whose text is safe to show.
     """
     notes = Notes()
     names = ToolNames(_WRITERS[upstream].MAX_NAME_CHARACTERS)
@@ -79,6 +81,8 @@ def request(
         written = same_dialect.write(client, seals.without(client, cleaned, notes), model, quirks, notes)
     else:
         read = tool_choices.checked(_READERS[client](cleaned, notes))
+        if cache_key is not None and (read.cache_key is not None or _takes_cache_key(upstream, quirks)):
+            read = msgspec.structs.replace(read, cache_key=cache_key)
         if quirks.no_sampling:
             read = _without_sampling(read, notes)
         written = _WRITERS[upstream].write(read, model, quirks, names, notes)
@@ -102,6 +106,11 @@ def request(
 def _asks_for_usage(body: dict[str, Any]) -> bool:
     options = body.get("stream_options")
     return isinstance(options, dict) and options.get("include_usage") is True
+
+
+def _takes_cache_key(upstream: Wire, quirks: Quirks) -> bool:
+    """Whether a provider surely takes `prompt_cache_key`: of those that speak chat completions some refuse it."""
+    return upstream == "openai-responses" or (upstream == "openai" and quirks.cache_key)
 
 
 def _without_sampling(read: Request, notes: Notes) -> Request:
