@@ -26,6 +26,7 @@ NS = 1_000_000_000
 SHARES = (0.0, 0.1, 0.33)
 Z = {80: 1.2815515655446004, 90: 1.6448536269514722, 95: 1.959963984540054}
 CLOSE = 0.05
+WINDOWS = 4
 _ROUNDING_VAR = 1.0 / 12.0
 
 
@@ -36,7 +37,35 @@ def settings(traffic: Traffic) -> dict[str, dict[str, float]]:
     active = (np.take_along_axis(traffic.units, window[:, None, None], axis=1)[:, 0] > 0).sum(axis=1)
     some = np.flatnonzero(active >= BINS_PER_WINDOW // 3)
     ours = np.stack([traffic.units[i, window[i]] for i in some])
-    return {f"outside {share:.0%}": _setting(ours, share, traffic.window_s) for share in SHARES}
+    begin = np.minimum(window[some], traffic.units.shape[1] - WINDOWS)
+    row = np.stack([traffic.units[i, k : k + WINDOWS] for i, k in zip(some, begin, strict=True)])
+    return {
+        f"outside {share:.0%}": _setting(ours, share, traffic.window_s) | _later(row, share, traffic.window_s)
+        for share in SHARES
+    }
+
+
+def _later(ours: FloatArray, share: float, window_s: int) -> dict[str, float]:
+    """The same after WINDOWS windows in a row, the first of them the busiest if it can be."""
+    n, bin_ns = len(ours), window_s * NS // BINS_PER_WINDOW
+    theirs = np.roll(ours, 1, axis=0)
+    theirs = theirs / theirs.sum(axis=(1, 2), keepdims=True) * ours.sum(axis=(1, 2), keepdims=True) * share
+    capacity = (ours + theirs).sum(axis=2).max(axis=1) / 0.9
+    model, who = Capacity(n), np.arange(n)
+    model.guess(who, capacity * np.exp(np.random.default_rng(3).normal(0.0, 1.0, n)))
+    start, own = np.zeros(n, dtype=np.int64), np.zeros(ours[:, 0].shape)
+    for window in range(WINDOWS):
+        start = np.full(n, window * BINS_PER_WINDOW * bin_ns)
+        own, others = ours[:, window].cumsum(axis=1), theirs[:, window].cumsum(axis=1)
+        for k in range(BINS_PER_WINDOW):
+            percent = np.round(100.0 * (own[:, k] + others[:, k]) / capacity)
+            model.observe(who, start + (k + 1) * bin_ns - 1, start, own[:, k], percent)
+    belief = model.belief(who, WINDOWS * BINS_PER_WINDOW * bin_ns - 1, start, own[:, -1])
+    error, sd = np.abs(belief.capacity / capacity - 1.0), np.sqrt(belief.capacity_var) / capacity
+    return {
+        f"within_after_{WINDOWS}": float(np.mean(error <= CLOSE)),
+        f"cover_90_after_{WINDOWS}": float(np.mean(error <= Z[90] * sd)),
+    }
 
 
 def _setting(ours: FloatArray, share: float, window_s: int) -> dict[str, float]:

@@ -67,6 +67,8 @@ def test_a_capacity_is_found_about_as_often_as_an_efficient_estimate_would() -> 
         assert row["median_error"] < 0.04, label
         assert row["within_5_percent"] > row["cramer_rao_within"] - 0.03, label
         assert row["within_odd"] > row["within_even"] - 0.05, label
+        assert row["within_after_4"] > 0.75, label
+        assert row["cover_90_after_4"] > 0.8, label
 
 
 def test_a_capacity_is_found_in_one_window_where_the_reports_determine_it() -> None:
