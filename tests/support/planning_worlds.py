@@ -80,6 +80,27 @@ def tiered_world_of(seed: int) -> World:
     )
 
 
+def ailing_worlds() -> st.SearchStrategy[World]:
+    """The same, where some targets are believed to fail too often."""
+    return st.integers(0, 2**32).map(ailing_world_of)
+
+
+def ailing_world_of(seed: int) -> World:
+    """The world of a seed, where some targets are ejected."""
+    world, r = world_of(seed), Random(~seed)
+    snapshots = {
+        subject: each
+        if each.target is None
+        else msgspec.structs.replace(
+            each, target=msgspec.structs.replace(each.target, ejected=r.random() < 0.4)
+        )
+        for subject, each in world.snapshots.items()
+    }
+    route = msgspec.structs.replace(world.routing.routes[0], avoid_ejected=r.random() < 0.8)
+    routing = msgspec.structs.replace(world.routing, routes=(route,))
+    return world._replace(routing=routing, snapshots=snapshots)
+
+
 def _tiered(r: Random, target: Target) -> Target:
     """Its prices, some with prices of tiers and of their long prompts, some followed by others that hold later."""
     places = {

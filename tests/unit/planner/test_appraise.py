@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from support.planning import NOW_NS, plan
-from support.planning_worlds import FAIR, World, tiered_world_of, world_of, worlds
+from support.planning_worlds import FAIR, World, ailing_world_of, tiered_world_of, world_of, worlds
 from tidegate.events.decision import NOTHING_LOCAL
 from tidegate.planner.admission import Refusal, asked_of
 from tidegate.planner.appraise import Admitted, Refused, appraise, appraise_all
@@ -18,6 +18,7 @@ from tidegate.planner.view import view_of
 WORLDS = 400
 DIGEST = "1bb08c22617aeaf3f464e21c07f1aa30f6f1873a25cf4de3178d75fb5b6d51bc"
 """SHA-256 of the decisions of version 3 in the worlds of seeds 0 to 399, as first recorded."""
+AILING_DIGEST = "93c2ab7804f5b9f85bf23db34e6dbf1be10a996dfbc0007723e99935fd8d640b"
 TIERED_DIGEST = "a929eafd28ce4ec09c6c8a05017c7da666ed08e5a95cefe9d4f1f2ef9a513f56"
 """The same of version 4 in worlds with service tiers, which version 3 did not know."""
 
@@ -51,7 +52,8 @@ def test_the_worlds_put_candidates_to_both_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "version", "recorded"), [(world_of, 3, DIGEST), (tiered_world_of, 4, TIERED_DIGEST)]
+    ("make", "version", "recorded"),
+    [(world_of, 3, DIGEST), (tiered_world_of, 4, TIERED_DIGEST), (ailing_world_of, 4, AILING_DIGEST)],
 )
 def test_decisions_come_out_as_when_their_version_was_first_recorded(
     make: Callable[[int], World], version: int, recorded: str

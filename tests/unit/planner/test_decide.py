@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.planning import ask, of_target, plan, priced, routing, target, verdict, world
-from support.planning_worlds import FAIR, World, worlds
+from support.planning_worlds import FAIR, World, ailing_worlds, worlds
 from tidegate.events.config import Candidate, Routing, Target
 from tidegate.events.decision import DecisionMade
 from tidegate.events.snapshots import Belief
@@ -18,6 +18,7 @@ from tidegate.planner.decide import DECIDE_VERSION
 from tidegate.planner.view import view_of
 
 WORLDS = worlds()
+AILING = ailing_worlds()
 
 
 def decided(world: World, seed: int = 7) -> DecisionMade:
@@ -74,13 +75,13 @@ def test_a_refusal_lists_every_candidate_with_its_reason(world: World) -> None:
 
 
 @FAIR
-@given(WORLDS)
+@given(WORLDS | AILING)
 def test_cheapest_never_ranks_a_dearer_one_before_a_cheaper_one_of_its_grade(world: World) -> None:
     assume(world.routing.routes[0].strategy == "cheapest")
     ranked = sorted(
         (each for each in decided(world).candidates if each.rank is not None), key=lambda each: each.rank or 0
     )
-    keys = [(each.grade, each.price.total if each.price else 0) for each in ranked]
+    keys = [(each.grade, each.ejected, each.price.total if each.price else 0) for each in ranked]
     assert keys == sorted(keys)
 
 

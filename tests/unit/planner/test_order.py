@@ -8,6 +8,7 @@ from support.planning import (
     ask,
     flat,
     of_pool,
+    of_target,
     plan,
     priced,
     routing,
@@ -16,9 +17,10 @@ from support.planning import (
     window,
     world,
 )
-from tidegate.events.config import Pool, Routing
+from tidegate.events.config import Pool, Routing, Strategy
 from tidegate.events.decision import DecisionMade, LocalView
 from tidegate.events.snapshots import RateSnapshot
+from tidegate.planner.explain import explain
 
 PERIOD_NS = NOW_NS - NOW_NS % HOUR_NS
 
@@ -52,6 +54,32 @@ def test_declared_keeps_the_order_of_the_route_whatever_it_costs() -> None:
         [target("c", priced(3, 3)), target("a", priced(1, 1)), target("b", priced(2, 2))], strategy="declared"
     )
     assert ranks(plan(world(config))) == ["c", "a", "b"]
+
+
+SICK = of_target("a", ejected=True)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "order"), [("cheapest", ["b", "a", "c"]), ("declared", ["b", "c", "a"])]
+)
+def test_one_that_fails_too_often_ranks_after_the_others_of_its_grade_and_stays_in_the_plan(
+    strategy: Strategy, order: list[str]
+) -> None:
+    targets = [target("a", priced(1, 1)), target("b", priced(9, 9)), target("c", priced(9, 9))]
+    config = routing(targets, grades={"c": 1}, strategy=strategy, allow_downgrade=True)
+    decision = plan(world(config, SICK))
+    assert ranks(decision) == order
+    assert [each.target for each in decision.candidates if each.ejected] == ["a"]
+    assert (", ejected: it fails too often" in explain(decision)) == (order[1] == "a")
+
+
+@pytest.mark.parametrize("strategy", ["cheapest", "declared"])
+def test_a_route_may_go_by_price_alone_and_where_all_fail_nothing_changes(strategy: Strategy) -> None:
+    targets = [target("a", priced(1, 1)), target("b", priced(9, 9))]
+    config = routing(targets, strategy=strategy, avoid_ejected=False)
+    assert ranks(plan(world(config, SICK))) == ["a", "b"]
+    config = routing(targets, strategy=strategy)
+    assert ranks(plan(world(config, SICK, of_target("b", ejected=True)))) == ["a", "b"]
 
 
 def test_equal_prices_go_to_the_pool_less_likely_to_exhaust() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from support.planning import ask, of_pool, of_target, plan, priced, routing, target, world
-from support.planning_worlds import FAIR, World, tiered_worlds, worlds
+from support.planning_worlds import FAIR, World, ailing_worlds, tiered_worlds, worlds
 from tidegate.events.config import Routing
 from tidegate.events.decision import DecisionMade, LocalView, PriceParts
 from tidegate.events.snapshots import RateSnapshot
@@ -22,7 +22,7 @@ def recorded() -> DecisionMade:
 
 
 @FAIR
-@given(worlds() | tiered_worlds())
+@given(worlds() | tiered_worlds() | ailing_worlds())
 def test_a_decision_replays_to_the_same_bytes_after_a_round_trip_through_the_log(world: World) -> None:
     made = plan(view_of(world.routing, world.snapshots), world.ask, world.local)
     written = msgspec.json.encode(msgspec.structs.replace(made, took_ns=12_345))

@@ -140,6 +140,8 @@ class CandidateVerdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False
     """Expected quota use of this request here (planned)."""
     propensity: float = NEVER_CHOSEN
     """Probability with which it was chosen."""
+    ejected: bool = False
+    """Believed to fail too often: it ranks after the others of its grade."""
 
 
 _RANK = attrgetter("rank")

@@ -149,6 +149,7 @@ def verdicts_of(ranked: Iterable[Totalled], refused: Iterable[Refused]) -> tuple
             None if quota is None else quota.p_exhaust,
             uses,
             propensity,
+            facts.ejected,
         )
         propensity = NEVER_CHOSEN
     for facts, view, refusal in refused:

@@ -14,7 +14,7 @@ DECIDE_VERSION = 4
 """Raised with every change that can change a decision: replay counts other versions apart.
 
 3: where nothing is admitted, a target closed by its failures alone is tried again.
-4: a request that asks for a service tier is priced at it.
+4: a request that asks for a service tier is priced at it; an ejected target ranks after the others.
 """
 
 Locals = Callable[[TargetId, PoolId], LocalView]

@@ -77,6 +77,7 @@ def _candidate(decision: DecisionMade, verdict: CandidateVerdict) -> Mapping[str
         "expected_cached_tokens": verdict.expected_cached_tokens,
         "expected_output_tokens": verdict.expected_output_tokens,
         "service_tier": dict(decision.ask.service_tiers).get(verdict.target),
+        "ejected": verdict.ejected,
         "uses": [
             {"window": use.window, "period_start_ns": use.period_start_ns, "units": use.units}
             for use in verdict.uses
@@ -117,7 +118,8 @@ def _runner_up_line(ranked: list[CandidateVerdict]) -> str:
         return "runner-up: none"
     second, gap = ranked[1], _gap(ranked)
     apart = f"${dollars(abs(gap))} {'dearer' if gap > 0 else 'cheaper'}" if gap else "the same"
-    return f"runner-up: {second.target} for ${dollars(_price(second).total)}, {apart}"
+    ejected = ", ejected: it fails too often" if second.ejected else ""
+    return f"runner-up: {second.target} for ${dollars(_price(second).total)}, {apart}{ejected}"
 
 
 def _rejected_line(decision: DecisionMade) -> str:

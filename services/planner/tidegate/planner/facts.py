@@ -19,8 +19,9 @@ PRIOR_OUTPUT_TOKENS_PER_S = 50.0
 PRIOR_FAILURE = 0.02
 """Declared priors of a target nothing is believed of yet: unknown is never healthy, never free of time."""
 
-_GRADE_SHIFT = 96
+_EJECTED = 1 << 96
 """Above every total: nano-dollars of a request stay far below 2⁹⁶."""
+_GRADE_SHIFT = 97
 
 MIN_OUTPUT_TOKENS_PER_S = 0.001
 """A belief below it is taken as this: dividing by it stays a time."""
@@ -73,7 +74,9 @@ class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Place in the route."""
     grade: int
     standing: int
-    """The grade, moved above every total: with a total added, what most candidates are told apart by."""
+    """The grade and whether it is ejected, above every total: with a total added, what most are told apart by."""
+    ejected: bool
+    """Believed to fail too often, on a route that avoids such: after the others of its grade, whatever it costs."""
     tie: tuple[int, str, int]
     """What decides last between equals: priority, id, place in the route."""
     enabled: bool
@@ -137,6 +140,7 @@ def candidate_facts(
     cooldown_ns = pool_belief.cooldown_until_ns if pool_belief is not None else None
     candidate: Candidate = route.candidates[index]
     flat = pool.billing == "flat"
+    ejected = belief.ejected and route.avoid_ejected
     output_tokens = _output_tokens(belief, target, route)
     prices = _prices(target, _NOTHING if flat else belief, output_tokens)
     steady = _steady(prices)
@@ -151,7 +155,8 @@ def candidate_facts(
         pool=pool.id,
         index=index,
         grade=candidate.grade,
-        standing=candidate.grade << _GRADE_SHIFT,
+        standing=(candidate.grade << _GRADE_SHIFT) + (_EJECTED if ejected else 0),
+        ejected=ejected,
         tie=(candidate.priority, target.id, index),
         enabled=target.enabled,
         suspect=suspect,

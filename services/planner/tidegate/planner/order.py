@@ -18,7 +18,7 @@ def in_order(strategy: Strategy, admitted: Sequence[Totalled]) -> list[Totalled]
 
 
 def cheapest(admitted: Sequence[Totalled]) -> list[Totalled]:
-    """By grade, then price; ties by lower P(exhaust), earlier reset, current target, priority, id.
+    """By grade, well before ejected, then price; ties by lower P(exhaust), earlier reset, current target, priority, id.
 
     Quota about to lapse is spent first. What is not believed of a window counts as sure to exhaust.
     """
@@ -40,9 +40,13 @@ def cheapest(admitted: Sequence[Totalled]) -> list[Totalled]:
     return [key[-1] for key in keyed]
 
 
+def _is_ejected(each: Totalled) -> bool:
+    return each[1].ejected
+
+
 def declared(admitted: Sequence[Totalled]) -> list[Totalled]:
-    """As the route lists them, which is the order they come in."""
-    return list(admitted)
+    """As the route lists them, which is the order they come in; ejected ones after the others."""
+    return sorted(admitted, key=_is_ejected)
 
 
 def current_target(admitted: Sequence[Totalled]) -> TargetId | None:
