@@ -20,7 +20,7 @@ from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId, Dialect
 from tidegate.gateway import headers, rate_limits, splice, taxonomy, told_quota
 from tidegate.gateway.crossings import Crossed
-from tidegate.gateway.dialects import seals
+from tidegate.gateway.dialects import exact_numbers, seals
 from tidegate.gateway.dialects.history import Turns
 from tidegate.gateway.endpoints import PATHS
 from tidegate.gateway.errors import GatewayError
@@ -393,7 +393,7 @@ def _crossed(tools: Tools, job: Job, target: ServedTarget) -> Crossed | None:
 def parse_json(body: bytes) -> dict[str, Any] | None:
     """The JSON object of an answer, None when it is none."""
     try:
-        parsed = orjson.loads(body)
+        parsed = exact_numbers.parsed(body)
     except orjson.JSONDecodeError:
         return None
     return parsed if isinstance(parsed, dict) else None

@@ -8,7 +8,7 @@ import orjson
 
 from tidegate.events.types import Dialect
 from tidegate.gateway import splice
-from tidegate.gateway.dialects import history, translate
+from tidegate.gateway.dialects import exact_numbers, history, translate
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.faults import RequestRefused
 from tidegate.gateway.dialects.for_client import Context
@@ -86,7 +86,7 @@ class Crossings:
         self._once: dict[str, Any] | None = None
         self._too_large = f"more than {MAX_VALUES} values" if holds_more_values(raw, MAX_VALUES) else None
         if self._too_large is None:
-            self._once = _parsed(raw)
+            self._once = _parsed(client, raw)
             if raw.count(b"{") > MAX_OBJECTS and _holds_more_than(MAX_OBJECTS, self._once):
                 self._too_large = f"more than {MAX_OBJECTS} objects"
         self._created_s = created_s
@@ -141,7 +141,7 @@ class Crossings:
         """The parsed request. It is there once, and parsed again each further time: while the answer is awaited,
         objects would be held beside their bytes, of which they may take twenty times as much."""
         body, self._once = self._once, None
-        return _parsed(self._raw) if body is None else body
+        return _parsed(self._client, self._raw) if body is None else body
 
     def _is_own(self, speech: Speech) -> bool:
         return self._client in speech.dialects and speech.quirks == PLAIN
@@ -183,13 +183,15 @@ def crossed_back(crossed: Crossed, answer: bytes, rules: UsageRules) -> bytes:
     return translate.answer(crossed.client, crossed.upstream, answer, context_for(crossed, rules))
 
 
-def _parsed(raw: bytes) -> dict[str, Any]:
+def _parsed(client: Wire, raw: bytes) -> dict[str, Any]:
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise GatewayError("body_invalid", f"Request body is not valid JSON: {error}.") from error
     if not isinstance(body, dict):
         raise GatewayError("body_invalid", "Request body: expected an object.")
+    if client == "anthropic":
+        exact_numbers.restore_conversation(body, raw)
     return body
 
 

@@ -267,18 +267,23 @@ def test_a_response_repeats_what_was_asked() -> None:
         ('{"a": {"b": 1}, "c": nul', {"a": {"b": 1}}),
     ],
 )
-def test_arguments_cut_by_the_length_limit_keep_what_is_whole(text: str, kept: Any) -> None:
+def test_arguments_that_break_off_keep_what_is_whole(text: str, kept: Any) -> None:
     call = {"id": "c", "function": {"name": "f", "arguments": text}}
-    assert answered(M, C, chat_answer("length", tool_calls=[call]))["content"][0]["input"] == kept
-    with pytest.raises(AnswerMalformed, match="not JSON"):
-        answered(M, C, chat_answer("tool_calls", tool_calls=[call]))
+    for reason in ("length", "tool_calls"):
+        assert answered(M, C, chat_answer(reason, tool_calls=[call]))["content"][0]["input"] == kept
 
 
-@pytest.mark.parametrize("text", ["nothing", '"', "[1]", "5"])
-def test_arguments_nobody_can_save_are_a_fault(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["nothing", '"', "[1]", "5", '{"a": x}', '{"a": 1}}', "{'a': 1}", '[{"a"', "null"]
+)
+@pytest.mark.parametrize("upstream", [C, R])
+def test_arguments_that_are_no_object_are_the_models_mistake_and_shown_whole(
+    upstream: Wire, text: str
+) -> None:
     call = {"id": "c", "function": {"name": "f", "arguments": text}}
-    with pytest.raises(AnswerMalformed):
-        answered(M, C, chat_answer("length", tool_calls=[call]))
+    item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": text}
+    made = chat_answer("tool_calls", tool_calls=[call]) if upstream == C else response(item)
+    assert answered(M, upstream, made)["content"][0]["input"] == {"INVALID_JSON": text}
 
 
 MALFORMED: list[tuple[Wire, Any]] = [

@@ -586,9 +586,6 @@ FAULTS: list[tuple[Wire, Wire, bytes]] = [
     (M, C, events({"choices": [{"delta": 5}]})),
     (M, C, events(chunk(content=5))),
     (M, C, events(chunk(tool_calls={}))),
-    (M, C, events(call("[]", 0, "c", "f"), "[DONE]")),
-    (M, C, events(call("{", 0, "c", "f"), chunk("tool_calls"), "[DONE]")),
-    (M, C, events(call("x}", 0, "c", "f"), call("{}", 1, "d", "g"), call("{}", 2, "e", "h"), "[DONE]")),
     (C, M, events({"type": "content_block_start", "content_block": {}})),
     (C, M, events({"type": "content_block_start", "index": "0"})),
     (C, M, events({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use"}})),
@@ -606,6 +603,14 @@ def test_an_event_out_of_form_is_a_fault_with_a_name(client: Wire, upstream: Wir
     step, _ = streamed(client, upstream, data)
     assert step.fault
     assert step.terminal is None
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "x}", "nothing", '{"a": 1}}'])
+def test_arguments_that_are_no_object_are_the_models_mistake_and_no_fault(text: str) -> None:
+    data = events(call(text, 0, "c", "f"), call("{}", 1, "d", "g"), chunk("tool_calls"), "[DONE]")
+    step, _ = streamed(M, C, data)
+    assert (step.fault, step.terminal) == (None, b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    assert blocks(data) == [("tool_use f", text), ("tool_use g", "{}")]
 
 
 def test_arguments_cut_by_the_length_limit_are_no_fault() -> None:

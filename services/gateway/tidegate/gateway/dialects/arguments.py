@@ -4,6 +4,7 @@ from typing import Any
 
 import orjson
 
+from tidegate.gateway.dialects import exact_numbers
 from tidegate.gateway.dialects.faults import AnswerMalformed
 
 CUSTOM_FIELD = "input"
@@ -14,6 +15,8 @@ CUSTOM_SCHEMA: dict[str, Any] = {
     "required": [CUSTOM_FIELD],
     "additionalProperties": False,
 }
+INVALID_FIELD = "INVALID_JSON"
+"""Where text that is no JSON object stands in the place of one, as Anthropic advises its own users."""
 _TRIES = 8
 _CLOSING = {"{": "}", "[": "]"}
 
@@ -21,28 +24,38 @@ _CLOSING = {"{": "}", "[": "]"}
 def is_whole(text: str) -> bool:
     """Is this JSON complete? More could only be blanks."""
     try:
-        orjson.loads(text)
+        exact_numbers.parsed(text)
     except orjson.JSONDecodeError:
         return False
     return True
 
 
-def to_object(text: str, *, may_be_cut: bool) -> dict[str, Any]:
-    """The object in JSON text; empty text is an empty object. Raises AnswerMalformed.
-
-    With `may_be_cut` (the answer met its length limit) members that are incomplete are left out.
-    """
+def to_object(text: str) -> dict[str, Any]:
+    """The object in JSON text, numbers as they are written; empty text is an empty object. Raises AnswerMalformed."""
     if not text.strip():
         return {}
     try:
-        value = orjson.loads(text)
+        value = exact_numbers.exactly(text)
     except orjson.JSONDecodeError as error:
-        value = _whole_part(text) if may_be_cut else None
-        if value is None:
-            raise AnswerMalformed("arguments of a tool call are not JSON") from error
+        raise AnswerMalformed("arguments of a tool call are not JSON") from error
     if not isinstance(value, dict):
         raise AnswerMalformed("arguments of a tool call are not an object")
     return value
+
+
+def to_shown_object(text: str) -> dict[str, Any]:
+    """The same of an answer, whose model may have written no object: its mistake, which the client's tool answers.
+
+    Text that breaks off gives the members that are whole, as Anthropic's SDKs show a partial input; any other stands
+    whole under INVALID_FIELD.
+    """
+    try:
+        return to_object(text)
+    except AnswerMalformed as error:
+        cause = error.__cause__
+        was_cut = isinstance(cause, orjson.JSONDecodeError) and cause.pos >= len(text)
+        value = _whole_part(text) if was_cut else None
+        return value if isinstance(value, dict) else {INVALID_FIELD: text}
 
 
 def _whole_part(text: str) -> Any:
@@ -65,7 +78,7 @@ def _whole_part(text: str) -> Any:
             saves.append((at, "".join(reversed(open_brackets))))
     for at, closing in reversed(saves[-_TRIES:]):
         if is_whole(text[:at] + closing):
-            return orjson.loads(text[:at] + closing)
+            return exact_numbers.exactly(text[:at] + closing)
     return None
 
 

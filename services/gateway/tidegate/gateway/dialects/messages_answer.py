@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate.events.money import Tokens
 from tidegate.gateway.dialects import seals, stops, usage_shape
-from tidegate.gateway.dialects.arguments import to_object
+from tidegate.gateway.dialects.arguments import to_shown_object
 from tidegate.gateway.dialects.blocks import (
     EMPTY,
     Answer,
@@ -51,13 +51,13 @@ def _block(item: Fields) -> AnswerBlock | None:
 
 
 def write(answer: Answer) -> dict[str, Any]:
-    """Raises AnswerMalformed when a tool call's arguments are no object."""
+    """The message as plain data."""
     return {
         "id": answer.id,
         "type": "message",
         "role": "assistant",
         "model": answer.model,
-        "content": [_written(block, answer.stop) for block in answer.blocks],
+        "content": [_written(block) for block in answer.blocks],
         "stop_reason": stop_reason(answer.stop, any(isinstance(block, Refusal) for block in answer.blocks)),
         "stop_sequence": answer.stop_sequence,
         "usage": usage_shape.to_messages(answer.tokens, answer.service_tier),
@@ -69,11 +69,11 @@ def stop_reason(stop: Stop, has_refusal: bool) -> str:
     return stops.TO_MESSAGES["refusal" if stop == "end" and has_refusal else stop]
 
 
-def _written(block: AnswerBlock, stop: Stop) -> dict[str, Any]:
+def _written(block: AnswerBlock) -> dict[str, Any]:
     if isinstance(block, Text | Refusal):
         return {"type": "text", "text": block.text}
     if isinstance(block, ToolCall):
-        arguments = to_object(block.arguments, may_be_cut=stop in {"length", "context_full", "refusal"})
+        arguments = to_shown_object(block.arguments)
         return {"type": "tool_use", "id": block.id, "name": block.name, "input": arguments}
     if block.redacted is not None:
         return {"type": "redacted_thinking", "data": block.redacted}

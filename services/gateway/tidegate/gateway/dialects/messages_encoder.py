@@ -5,7 +5,6 @@ from typing import Any
 from tidegate.events.money import Tokens
 from tidegate.gateway import errors, tiers
 from tidegate.gateway.dialects import seals, usage_shape
-from tidegate.gateway.dialects.arguments import to_object
 from tidegate.gateway.dialects.blocks import Stop, Thinking
 from tidegate.gateway.dialects.encoder import named_event
 from tidegate.gateway.dialects.messages_answer import stop_reason
@@ -23,8 +22,6 @@ class MessagesEncoder:
         self.terminal: bytes | None = None
         self._index = 0
         self._head = Head("text")
-        self._arguments: list[str] = []
-        self._last_arguments = ""
         self._has_refusal = False
 
     def begin(self, answer_id: str, model: str, created_s: int | None, tier: str | None = None) -> None:
@@ -44,7 +41,6 @@ class MessagesEncoder:
     def open(self, head: Head) -> None:
         """See BlockSink."""
         self._head = head
-        self._arguments = []
         block: dict[str, Any]
         if head.kind == "tool":
             block = {"type": "tool_use", "id": head.call_id, "name": head.name, "input": {}}
@@ -60,7 +56,6 @@ class MessagesEncoder:
     def piece(self, text: str) -> None:
         """See BlockSink."""
         if self._head.kind == "tool":
-            self._arguments.append(text)
             delta = {"type": "input_json_delta", "partial_json": text}
         elif self._head.kind == "thinking":
             delta = {"type": "thinking_delta", "thinking": text}
@@ -69,20 +64,16 @@ class MessagesEncoder:
         self._send("content_block_delta", {"index": self._index, "delta": delta})
 
     def close(self, proof: Thinking | None) -> None:
-        """See BlockSink. Arguments that were cut are found out when the next block opens, or at the end."""
+        """See BlockSink."""
         if self._head.kind == "thinking" and self._head.redacted is None:
             signature = seals.as_signature(Thinking() if proof is None else proof)
             delta = {"type": "signature_delta", "signature": signature}
             self._send("content_block_delta", {"index": self._index, "delta": delta})
-        if self._head.kind == "tool":
-            to_object(self._last_arguments, may_be_cut=False)
-            self._last_arguments = "".join(self._arguments)
         self._send("content_block_stop", {"index": self._index})
         self._index += 1
 
     def end(self, stop: Stop, stop_sequence: str | None, tokens: Tokens, tier: str | None = None) -> None:
         """See BlockSink."""
-        to_object(self._last_arguments, may_be_cut=stop in {"length", "context_full", "refusal"})
         delta = {
             "stop_reason": stop_reason(stop, self._has_refusal),
             "stop_sequence": stop_sequence,

@@ -76,9 +76,7 @@ class Turns:
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
         try:
-            arguments = to_object(
-                as_function(call.arguments) if call.is_custom else call.arguments, may_be_cut=False
-            )
+            arguments = to_object(as_function(call.arguments) if call.is_custom else call.arguments)
         except AnswerMalformed as error:
             raise RequestRefused("tool_calls.arguments", "must be a JSON object") from error
         written = {"type": "tool_use", "id": fitted_id(call.id), "name": self._names.out(call.name)}

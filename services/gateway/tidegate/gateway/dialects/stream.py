@@ -6,6 +6,7 @@ import msgspec
 import orjson
 
 from tidegate.events.money import Tokens
+from tidegate.gateway.dialects import exact_numbers
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.chat_decoder import ChatDecoder
 from tidegate.gateway.dialects.chat_encoder import DONE, ChatEncoder
@@ -27,6 +28,8 @@ from tidegate.gateway.usage import UsageTally
 MAX_HEAD_EVENTS = 4096
 """Events without content before the stream is given up."""
 _DONE = b"[DONE]"
+_OPENED = b'"content_block_start"'
+"""May hold the whole input of a tool."""
 
 
 def encoder_for(client: Wire, context: Context) -> Encoder:
@@ -177,7 +180,7 @@ class StreamTranslator:
 def _event(name: bytes, data: bytes, upstream: Wire) -> dict[str, Any] | None:
     """The event's object, its `type` filled in from the event's name; None when it is no object."""
     try:
-        event = orjson.loads(data)
+        event = exact_numbers.exactly(data) if _OPENED in data else exact_numbers.parsed(data)
     except orjson.JSONDecodeError:
         return None
     if not isinstance(event, dict):

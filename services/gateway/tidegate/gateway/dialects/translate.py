@@ -12,6 +12,7 @@ from tidegate.gateway.dialects import (
     chat_reader,
     chat_writer,
     error_shape,
+    exact_numbers,
     history,
     messages_answer,
     messages_reader,
@@ -146,11 +147,13 @@ def answer(client: Wire, upstream: Wire, body: bytes, context: Context) -> bytes
     if client == upstream:
         return body
     try:
-        parsed = orjson.loads(body)
+        parsed = exact_numbers.parsed(body)
     except orjson.JSONDecodeError as error:
         raise AnswerMalformed("the answer is not JSON") from error
     if not isinstance(parsed, dict):
         raise AnswerMalformed("the answer is not a JSON object")
+    if upstream == "anthropic":
+        exact_numbers.restore_answer(parsed, body)
     try:
         whole = restored(read_answer(upstream, parsed, context), context)
         return orjson.dumps(write_answer(client, whole, context))
