@@ -98,15 +98,15 @@ class StreamRelay:
         self._committed = True
         self._upstream.first_token_seen()
         attempt.mark_first_token()
-        attempt.let_go()
         if isinstance(self._phases, TranslatedPhases):
             job.tell_in_band = self._phases.error_event
         job.begin_stream(attempt.answer_lines(self._upstream), self._own_lines)
 
     def _note_first_token(self) -> None:
-        """Record when it came: after it was handed on, so that it does not wait for its own record."""
+        """Record when it came, and let go of the request: after it was handed on, so that it waits for neither."""
         self._is_noted = True
         attempt = self._attempt
+        attempt.let_go()
         attempt.tools.journal.record(
             SIGNALS,
             attempt.target.partition,
