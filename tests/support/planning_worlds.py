@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.planning import HOUR_NS, NOW_NS, S, ask, flat, of_pool, of_target, routing, target, used, window
 from tidegate.events.config import DatedPrice, Pool, Routing, Target, VariantPrice
 from tidegate.events.decision import Ask, LocalView, WindowUse
-from tidegate.events.snapshots import Belief, RateSnapshot
+from tidegate.events.snapshots import Belief, BilledFactors, RateSnapshot
 from tidegate.events.types import PoolId, WindowId
 
 FAIR = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -99,6 +99,30 @@ def ailing_world_of(seed: int) -> World:
     route = msgspec.structs.replace(world.routing.routes[0], avoid_ejected=r.random() < 0.8)
     routing = msgspec.structs.replace(world.routing, routes=(route,))
     return world._replace(routing=routing, snapshots=snapshots)
+
+
+def billed_worlds() -> st.SearchStrategy[World]:
+    """Worlds with service tiers, where bills say what is charged of a list price."""
+    return st.integers(0, 2**32).map(billed_world_of)
+
+
+def billed_world_of(seed: int) -> World:
+    """The world of a seed, with service tiers and factors."""
+    world, r = tiered_world_of(seed), Random(~seed * 3)
+    told = {
+        subject: msgspec.structs.replace(
+            each,
+            target=msgspec.structs.replace(
+                each.target,
+                billed=BilledFactors(
+                    input_uncached=_belief(r, 2.0), cache_read=_belief(r, 2.0), output=_belief(r, 2.0)
+                ),
+            ),
+        )
+        for subject, each in world.snapshots.items()
+        if each.target is not None and r.random() < 0.8
+    }
+    return world._replace(snapshots={**world.snapshots, **told})
 
 
 def _tiered(r: Random, target: Target) -> Target:

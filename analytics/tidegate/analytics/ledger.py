@@ -11,7 +11,7 @@ from tidegate.events.decision import WindowUse
 from tidegate.events.envelope import Envelope
 from tidegate.events.errors import BeyondBounds
 from tidegate.events.log.port import EventLog
-from tidegate.events.money import Tokens
+from tidegate.events.money import ListPrice, Tokens
 from tidegate.events.signals import AttemptStarted, SettlementCorrected, UsageSettled
 from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId, Basis, PoolId, TargetId
@@ -35,6 +35,8 @@ class Entry(msgspec.Struct, kw_only=True):
     tokens: Tokens
     """As now known."""
     settled_nanousd: int | None
+    price: ListPrice | None = None
+    """The list price it was settled at."""
     windows: tuple[WindowUse, ...] = ()
     """Use of its pool's windows as now known."""
     delta_nanousd: int = 0
@@ -116,6 +118,7 @@ class Ledger:
             outcome=data.outcome,
             tokens=data.tokens,
             settled_nanousd=data.cost_nanousd,
+            price=data.price,
             windows=data.windows,
         )
 

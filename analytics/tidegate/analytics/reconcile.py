@@ -14,7 +14,7 @@ from tidegate.analytics.ports import BillSource, Recorder
 from tidegate.analytics.quota import Quota
 from tidegate.events.config import Routing
 from tidegate.events.log.port import EventLog
-from tidegate.events.money import COUNTS, Tokens
+from tidegate.events.money import COUNTS, Tokens, cost_nanousd
 from tidegate.events.signals import SettlementCorrected
 from tidegate.events.types import AttemptId, TargetId
 
@@ -124,11 +124,12 @@ def plan(
     skipped = {each.attempt for each in left_out}
     covered = [each for each in mine if each.attempt not in skipped]
     claims = {entry.attempt: _claim(entry, found.settled, bill_of) for entry in covered}
+    off_list_ns = _off_list_ns(covered, claims)
     corrections = tuple(
         correction
         for entry in covered
         if (claim := claims[entry.attempt]) is not None
-        and (correction := _correction(entry, claim, quota)) is not None
+        and (correction := _correction(entry, claim, quota, off_list_ns)) is not None
     )
     after = Ledger()
     after.entries = {entry.attempt: msgspec.structs.replace(entry) for entry in covered}
@@ -242,12 +243,36 @@ def _claim(
     return _Claim(NO_TOKENS, 0, f"no line on the bill of {bill.provider}", 0)
 
 
-def _correction(entry: Entry, claim: _Claim, quota: Quota) -> Correction | None:
+def _off_list_ns(entries: Sequence[Entry], claims: Mapping[AttemptId, _Claim | None]) -> dict[TargetId, int]:
+    """Targets that were ever billed otherwise than listed, and when the first such attempt was settled."""
+    found: dict[TargetId, int] = {}
+    for entry in entries:
+        claim = claims[entry.attempt]
+        if claim is not None and claim.calls and entry.price is not None:
+            listed = cost_nanousd(_overlaid(entry.tokens, claim.tokens), entry.price)
+            if listed is not None and listed != claim.cost_nanousd:
+                found[entry.target] = min(found.get(entry.target, entry.settled_ns), entry.settled_ns)
+    return found
+
+
+def _is_news_of_price(entry: Entry, claim: _Claim, off_list_ns: Mapping[TargetId, int]) -> bool:
+    """Whether a bill that agrees with the ledger is worth a correction of zero: what is billed of the target is
+    learned from corrections, so where some bills are off the list those that are not must be told as well."""
+    since_ns = off_list_ns.get(entry.target)
+    if since_ns is None or entry.settled_ns < since_ns or entry.corrections:
+        return False
+    return claim.calls > 0 and entry.price is not None
+
+
+def _correction(
+    entry: Entry, claim: _Claim, quota: Quota, off_list_ns: Mapping[TargetId, int]
+) -> Correction | None:
     """What makes the entry equal the claim; None when it does, and no doubt is left to clear up."""
     delta_nanousd = claim.cost_nanousd - (entry.ledger_nanousd or 0)
     tokens = _overlaid(entry.tokens, claim.tokens)
     windows = quota.changes(entry, tokens, claim.calls, claim.cost_nanousd)
     in_doubt = entry.ledger_nanousd is None or (entry.basis == "estimated" and not entry.is_confirmed)
+    in_doubt = in_doubt or _is_news_of_price(entry, claim, off_list_ns)
     if not (delta_nanousd or in_doubt or windows) and not _disagree(entry.tokens, claim.tokens):
         return None
     return Correction(
@@ -258,6 +283,7 @@ def _correction(entry: Entry, claim: _Claim, quota: Quota) -> Correction | None:
             delta_nanousd=delta_nanousd,
             tokens=tokens,
             billed_nanousd=claim.cost_nanousd,
+            price=entry.price,
             evidence=claim.evidence,
             correction=entry.corrections,
             windows=windows,

@@ -13,12 +13,12 @@ from support.history import History, append
 from support.read_model import memory_log
 from tidegate.analytics.bills import AbsurdLine, Bill, BillLine, Correction
 from tidegate.analytics.ledger import Entry, Ledger, read_ledger
-from tidegate.analytics.reconcile import plan, reconcile
+from tidegate.analytics.reconcile import Reconciliation, plan, reconcile
 from tidegate.events.clock import ManualClock
 from tidegate.events.errors import LogUnavailable
 from tidegate.events.log.memory import MemoryEventLog
 from tidegate.events.log.port import EventLog
-from tidegate.events.money import Tokens
+from tidegate.events.money import ListPrice, Tokens
 from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId, PoolId, TargetId
 
@@ -117,6 +117,48 @@ def test_an_estimate_that_was_right_is_confirmed_by_a_correction_of_zero() -> No
 def test_a_reported_settlement_is_corrected_too_when_the_bill_says_otherwise() -> None:
     found = plan(ledger_of(entry("a", 10)), [bill(line("a", 12))])
     assert [correction.data.delta_nanousd for correction in found.corrections] == [2]
+
+
+LISTED = ListPrice(input_uncached=50_000, output=250_000)
+"""At which USED costs 10."""
+
+
+def corrected(found: Reconciliation) -> list[tuple[str, int]]:
+    return [(each.data.attempt, each.data.delta_nanousd) for each in found.corrections]
+
+
+def test_where_some_bills_are_off_the_list_those_at_the_list_are_told_as_well_once() -> None:
+    """What is billed of a target is learned from corrections: a discount that ended would never be noticed."""
+    ledger = ledger_of(
+        entry("old", 10, price=LISTED, settled_ns=50),
+        entry("low", 10, price=LISTED, settled_ns=60),
+        entry("list", 10, price=LISTED, settled_ns=70),
+        entry("other", 10, price=LISTED, settled_ns=70, target="t2"),
+    )
+    bills = [
+        bill(line("old", 10), line("low", 8), line("list", 10)),
+        bill(line("other", 10), targets=("t2",)),
+    ]
+    found = plan(ledger, bills)
+    assert corrected(found) == [("low", -2), ("list", 0)]
+    assert {each.data.price for each in found.corrections} == {LISTED}
+    for each in found.corrections:
+        ledger.correct(each.data)
+    assert plan(ledger, bills).corrections == ()
+    ledger.entries[AttemptId("next")] = entry("next", 10, price=LISTED, settled_ns=80)
+    bills[0] = bill(line("old", 10), line("low", 8), line("list", 10), line("next", 10))
+    assert corrected(plan(ledger, bills)) == [("next", 0)]
+
+
+def test_a_bill_over_other_tokens_at_the_list_is_not_off_it() -> None:
+    ledger = ledger_of(
+        entry("more", 10, price=LISTED, settled_ns=60),
+        entry("gone", 10, price=LISTED, settled_ns=60),
+        entry("list", 10, price=LISTED, settled_ns=70),
+    )
+    twice = Tokens(input_uncached=200, output=40)
+    found = plan(ledger, [bill(line("more", 20, twice), line("list", 10))])
+    assert corrected(found) == [("more", 10)], "what has no line was told by its provider"
 
 
 def test_the_next_correction_takes_the_next_number() -> None:

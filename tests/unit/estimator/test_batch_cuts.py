@@ -45,7 +45,9 @@ def _judge(model: Health, s: Stream, at: IntArray) -> None:
 
 def _bill(model: PriceFilter, s: Stream, at: IntArray) -> None:
     tokens = s.size[at].astype(np.int64)
-    model.observe(s.who[at], s.ts[at], tokens * (s.coin[at] > 0.1) * 3000, tokens)
+    listed, price = tokens * 3_000, np.where(s.coin[at] < 0.99, 3 * 10**9, 2 * 10**9)
+    billed = listed * (s.coin[at] > 0.1) * (8 + (s.coin[at] > 0.6)) // 10
+    model.observe(s.who[at], s.ts[at], billed, listed, tokens, price)
 
 
 def _time(model: RateFilter, s: Stream, at: IntArray) -> None:

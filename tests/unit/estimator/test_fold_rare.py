@@ -177,11 +177,16 @@ def test_a_correction_that_does_not_say_the_bill_teaches_no_price() -> None:
     )
 
 
-def test_a_bill_over_classes_that_cost_nothing_is_observed_at_their_list_prices() -> None:
+def test_a_bill_over_what_is_listed_free_teaches_no_price() -> None:
     free = settled(price=ListPrice(input_uncached=0, output=0), cost_nanousd=0)
     one = of(signal(free), signal(corrected(billed_nanousd=7), 1.0))
-    other = of(signal(free), signal(corrected(billed_nanousd=70_000), 1.0))
-    assert target_row(one) == target_row(other), "nothing tells which class a bill over free tokens is for"
+    assert target_row(one) == target_row(of(signal(free), signal(corrected(billed_nanousd=None), 1.0)))
+
+
+@pytest.mark.parametrize("tokens", [Tokens(input_uncached=1_000), Tokens(output=100), Tokens()])
+def test_a_bill_of_unknown_use_teaches_no_price(tokens: Tokens) -> None:
+    one = of(signal(settled()), signal(corrected(tokens=tokens), 1.0))
+    assert target_row(one) == target_row(of(signal(settled()), signal(corrected(billed_nanousd=None), 1.0)))
 
 
 def test_what_was_billed_moves_the_price() -> None:
@@ -190,11 +195,11 @@ def test_what_was_billed_moves_the_price() -> None:
     assert target_row(one) != target_row(other)
 
 
-def test_tokens_of_a_class_without_a_list_price_are_not_observed() -> None:
-    listed = ListPrice(input_uncached=3_000_000_000)
-    state = of(signal(settled(price=listed, tokens=Tokens(input_uncached=1_000, output=100))))
-    index = state.targets[TargetId("t")]
-    assert [rate for rate in state.list_price[index] if rate > 0] == [3_000_000_000]
+def test_a_bill_against_a_list_price_without_output_teaches_no_price() -> None:
+    half = ListPrice(input_uncached=3_000_000_000)
+    one = of(signal(settled(price=half)), signal(corrected(), 1.0))
+    other = of(signal(settled(price=half)), signal(corrected(billed_nanousd=None), 1.0))
+    assert target_row(one) == target_row(other)
 
 
 def test_a_longer_closing_holds_and_a_shorter_one_does_not_cut_it() -> None:

@@ -14,9 +14,10 @@ import pytest
 from support.signals import records
 from tidegate.estimator import activity
 from tidegate.estimator.fold import Signal, fold
+from tidegate.estimator.price_filter import PriceFilter
 from tidegate.estimator.series_fields import CHAIN
 from tidegate.estimator.series_upcast import upcast
-from tidegate.estimator.state import FOLD_VERSION, Row, State, StateVersionUnknown, upcast_row
+from tidegate.estimator.state import CLASSES, FOLD_VERSION, Row, State, StateVersionUnknown, upcast_row
 from tidegate.events import codec
 from tidegate.events.decision import WindowUse
 from tidegate.events.envelope import Envelope
@@ -234,7 +235,7 @@ def test_states_of_version_1_load_and_are_folded_on() -> None:
         kind, _, name = row.subject.partition(":")
         again = state.target_row(TargetId(name)) if kind == "target" else state.pool_row(PoolId(name))
         assert again.fold == FOLD_VERSION
-        for field in ("cooldown", "health", "ttft", "speed", "length", "prices"):
+        for field in ("cooldown", "health", "ttft", "speed", "length"):
             assert getattr(again, field) == getattr(row, field)
         for window, stored in zip(again.windows, row.windows, strict=True):
             stored.use, stored.demand = upcast(stored.use), upcast(stored.demand)
@@ -246,6 +247,24 @@ def test_states_of_version_1_load_and_are_folded_on() -> None:
     ]
     touched = fold(state, more)
     assert len(touched.targets) == 4
+
+
+def test_states_of_version_8_keep_their_list_prices_and_learn_anew_what_is_billed() -> None:
+    lines = [json.loads(line) for line in (GOLDEN.parent / "state.v8.jsonl").read_text().splitlines()]
+    state = State()
+    for line in lines:
+        row = msgspec.convert(line["row"], Row)
+        assert row.fold == 8
+        assert any(numbers[9] > 0 for numbers in row.prices), "settlements counted as bills"
+        state.load(row, line["partition"])
+        again = state.target_row(TargetId(row.subject.partition(":")[2]))
+        for field in ("version", "cooldown", "health", "ttft", "speed", "length", "lengths", "cache"):
+            assert getattr(again, field) == getattr(row, field)
+        assert again.listed is not None
+        assert again.prices == [list(PriceFilter.PRIOR)] * len(CLASSES)
+        assert (again.listed.input_uncached, again.listed.output) == tuple(
+            int(msgspec.convert(line["row"], Row).prices[place][6]) for place in (0, 4)
+        )
 
 
 def test_a_version_nobody_folded_yet_is_refused() -> None:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 
 from support.planning import NOW_NS, plan
-from support.planning_worlds import FAIR, World, ailing_world_of, tiered_world_of, world_of, worlds
+from support.planning_worlds import (
+    FAIR,
+    World,
+    ailing_world_of,
+    billed_world_of,
+    tiered_world_of,
+    world_of,
+    worlds,
+)
 from tidegate.events.decision import NOTHING_LOCAL
 from tidegate.planner.admission import Refusal, asked_of
 from tidegate.planner.appraise import Admitted, Refused, appraise, appraise_all
@@ -21,6 +29,8 @@ DIGEST = "1bb08c22617aeaf3f464e21c07f1aa30f6f1873a25cf4de3178d75fb5b6d51bc"
 AILING_DIGEST = "93c2ab7804f5b9f85bf23db34e6dbf1be10a996dfbc0007723e99935fd8d640b"
 TIERED_DIGEST = "a929eafd28ce4ec09c6c8a05017c7da666ed08e5a95cefe9d4f1f2ef9a513f56"
 """The same of version 4 in worlds with service tiers, which version 3 did not know."""
+BILLED_DIGEST = "da0ac196cf4cd9c72bc576d24e1973af2951635980fd9f7b0050d6c55b51ee94"
+"""The same of version 5 where bills say what is charged of a list price, which version 4 did not know."""
 
 
 @FAIR
@@ -53,7 +63,12 @@ def test_the_worlds_put_candidates_to_both_ways() -> None:
 
 @pytest.mark.parametrize(
     ("make", "version", "recorded"),
-    [(world_of, 3, DIGEST), (tiered_world_of, 4, TIERED_DIGEST), (ailing_world_of, 4, AILING_DIGEST)],
+    [
+        (world_of, 3, DIGEST),
+        (tiered_world_of, 4, TIERED_DIGEST),
+        (ailing_world_of, 4, AILING_DIGEST),
+        (billed_world_of, 5, BILLED_DIGEST),
+    ],
 )
 def test_decisions_come_out_as_when_their_version_was_first_recorded(
     make: Callable[[int], World], version: int, recorded: str
@@ -63,5 +78,5 @@ def test_decisions_come_out_as_when_their_version_was_first_recorded(
         world = make(seed)
         made = plan(view_of(world.routing, world.snapshots), world.ask, world.local)
         digest.update(msgspec.json.encode(msgspec.structs.replace(made, decide_version=version)))
-    assert DECIDE_VERSION == 4, "a new version decides otherwise: pin its digest"
+    assert DECIDE_VERSION == 5, "a new version decides otherwise: pin its digest"
     assert digest.hexdigest() == recorded

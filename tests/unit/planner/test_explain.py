@@ -74,7 +74,7 @@ def test_a_plan_is_explained_in_five_lines() -> None:
         ),
         (
             f"read: config {digest}, snapshots target/pool: kimi-flat 12/7, openai-a 4/-, claude-b -/-,"
-            " own-7b -/-, flaky 9/-, revoked 2/-; decide 4, code test, seed 7"
+            " own-7b -/-, flaky 9/-, revoked 2/-; decide 5, code test, seed 7"
         ),
     ]
 
@@ -88,7 +88,7 @@ def test_a_refusal_is_explained_with_every_candidate() -> None:
         "price: none",
         "runner-up: none",
         "rejected: a pool_cooldown (own failures, retry in 90.0 s); b disabled (by config)",
-        f"read: config {digest}, snapshots target/pool: a -/-, b -/-; decide 4, code test, seed 7",
+        f"read: config {digest}, snapshots target/pool: a -/-, b -/-; decide 5, code test, seed 7",
     ]
 
 

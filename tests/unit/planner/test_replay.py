@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from support.planning import ask, of_pool, of_target, plan, priced, routing, target, world
-from support.planning_worlds import FAIR, World, ailing_worlds, tiered_worlds, worlds
+from support.planning_worlds import FAIR, World, ailing_worlds, billed_worlds, tiered_worlds, worlds
 from tidegate.events.config import Routing
 from tidegate.events.decision import DecisionMade, LocalView, PriceParts
 from tidegate.events.snapshots import RateSnapshot
@@ -22,7 +22,7 @@ def recorded() -> DecisionMade:
 
 
 @FAIR
-@given(worlds() | tiered_worlds() | ailing_worlds())
+@given(worlds() | tiered_worlds() | ailing_worlds() | billed_worlds())
 def test_a_decision_replays_to_the_same_bytes_after_a_round_trip_through_the_log(world: World) -> None:
     made = plan(view_of(world.routing, world.snapshots), world.ask, world.local)
     written = msgspec.json.encode(msgspec.structs.replace(made, took_ns=12_345))
@@ -52,6 +52,26 @@ def test_a_changed_verdict_is_reported_by_its_field() -> None:
 def test_a_decision_from_before_service_tiers_replays_to_its_own_bytes(world: World) -> None:
     made = msgspec.structs.replace(
         plan(view_of(world.routing, world.snapshots), world.ask, world.local), decide_version=3
+    )
+    again = replay(made, world.routing, world.snapshots)
+    assert msgspec.json.encode(again) == msgspec.json.encode(made)
+    assert verify(made, world.routing, world.snapshots) == Verification("identical")
+
+
+@FAIR
+@given(billed_worlds())
+def test_a_decision_from_before_factors_replays_to_its_own_bytes_on_snapshots_that_tell_them(
+    world: World,
+) -> None:
+    """A gateway that was older than its estimator did not see them."""
+    seen = {
+        subject: each
+        if each.target is None
+        else msgspec.structs.replace(each, target=msgspec.structs.replace(each.target, billed=None))
+        for subject, each in world.snapshots.items()
+    }
+    made = msgspec.structs.replace(
+        plan(view_of(world.routing, seen), world.ask, world.local), decide_version=4
     )
     again = replay(made, world.routing, world.snapshots)
     assert msgspec.json.encode(again) == msgspec.json.encode(made)

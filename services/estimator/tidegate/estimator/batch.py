@@ -36,7 +36,7 @@ class Batch:
         self.ttfts = bytearray()
         """`four`: target, ts, ttft ns, input tokens"""
         self.prices = bytearray()
-        """`four`: price series, ts, nano-dollars, tokens"""
+        """`six`: price series, ts, nano-dollars billed and listed of the whole, tokens and list price of the class"""
         self.uses = bytearray()
         """`six`: window, ts, period start, units, overlap or ROLLING, plain units or CORRECTION
 
@@ -48,10 +48,6 @@ class Batch:
         self.peaked = bytearray()
         """`two`: of demands in peak hours, which are few, the row and its plain units"""
 
-    def holds_prices_of(self, series: int) -> bool:
-        """True when a bill of this price series waits."""
-        return series in _columns(self.prices, 4)[0]
-
     def holds_uses_of(self, windows: list[int]) -> bool:
         """True when a use of one of these windows waits."""
         return not set(windows).isdisjoint(_columns(self.uses, 6)[0].tolist())
@@ -60,7 +56,8 @@ class Batch:
         """Let every model observe what was collected."""
         if self.outcomes or self.ttfts:
             _observe_outcomes(state, _columns(self.outcomes, 6), _columns(self.ttfts, 4))
-        self.apply_prices(state)
+        if self.prices:
+            state.prices.observe(*_columns(self.prices, 6))
         self.apply_uses(state)
         if self.demands:
             demands = _columns(self.demands, 6)
@@ -81,12 +78,6 @@ class Batch:
                 who, start, units, overlap = (column[~rolling] for column in (who, start, units, overlap))
             state.ledger.use(*_same_periods(who, start, units, overlap))
             self.uses.clear()
-
-    def apply_prices(self, state: State) -> None:
-        """Let the price filter observe what was collected: a price event must come after it."""
-        if self.prices:
-            state.prices.observe(*_columns(self.prices, 4))
-            self.prices.clear()
 
 
 def _columns(packed: bytearray, width: int) -> IntArray:

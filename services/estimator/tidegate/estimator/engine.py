@@ -12,7 +12,7 @@ import msgspec
 from tidegate.estimator.fold import FOLDED, Folding, Touched
 from tidegate.estimator.model_time import AHEAD_NS, in_log_time
 from tidegate.estimator.outbox import Asked, Outbox
-from tidegate.estimator.state import Row, State
+from tidegate.estimator.state import FOLD_VERSION, Row, State
 from tidegate.events import codec
 from tidegate.events.clock import Clock
 from tidegate.events.config import Routing
@@ -125,7 +125,13 @@ class Engine:
             stored = _marks_rows.decode(value)
             self.shards[partition].marks = stored.marks
         else:
-            self.state.load(_rows.decode(value), partition)
+            row, shard = _rows.decode(value), self.shards[partition]
+            kind, _, name = row.subject.partition(":")
+            if kind == "target" and row.fold != FOLD_VERSION:
+                # What an older version told of it may be told otherwise, and nobody may use it for long.
+                shard.targets.add(TargetId(name))
+                shard.dirty = True
+            self.state.load(row, partition)
 
     def configure(self, routing: Routing) -> None:
         """A config came into force: its windows get a series, so that λ > 0 is published before any use."""

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from tidegate.estimator import cache, model_time, output_length
 from tidegate.estimator.batch import CORRECTION, DEMAND_BYTES, ROLLING, Batch, four, six, two
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
-from tidegate.estimator.state import CLASSES, UNLISTED, State, indexes
+from tidegate.estimator.state import CLASSES, State, indexes
 from tidegate.estimator.told import Report
 from tidegate.events import causes
 from tidegate.events.cooldown import Cooldown, is_proof, strike
 from tidegate.events.decision import NO_PEAK, WindowUse
 from tidegate.events.envelope import Envelope
-from tidegate.events.money import ListPrice, Tokens, round_half_up
+from tidegate.events.money import ListPrice, Tokens, cost_nanousd
 from tidegate.events.signals import (
     AttemptFailed,
     DemandSeen,
@@ -26,7 +26,6 @@ from tidegate.events.types import Cause, TargetId
 
 _QUOTA: frozenset[Cause] = frozenset({"rate_limited", "quota_exhausted"})
 _MIN_SPEED_TOKENS = 8
-_MILLION = 1_000_000
 _duration_ns = attrgetter("duration_ns")
 
 Handler = Callable[[Any, int, int], None]
@@ -54,12 +53,11 @@ class Folding:
     Used once; between the first `take` and `finish` nobody else may read or change the state.
     """
 
-    __slots__ = ("batch", "handlers", "pools", "rates", "state", "targets", "urgent")
+    __slots__ = ("batch", "handlers", "pools", "state", "targets", "urgent")
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.batch = Batch()
-        self.rates: dict[ListPrice, tuple[int, ...]] = {}
         self.targets: set[int] = set()
         self.pools: set[int] = set()
         self.urgent = False
@@ -105,9 +103,8 @@ class Folding:
             read, uncached = tokens.cache_read, tokens.input_uncached
             if read is not None and uncached is not None:
                 self._cached(target, data, tokens, read, uncached)
-            price = data.price
-            if price is not None:
-                self._bill(target, ts, tokens, price)
+            if data.price is not None:
+                state.list_price[target] = data.price
 
     def _cached(self, target: int, data: UsageSettled, tokens: Tokens, read: int, uncached: int) -> None:
         """Observe what the provider's cache kept, where it reports that."""
@@ -166,28 +163,6 @@ class Folding:
                 self.batch.uses += six(series, ts, start_ns, units, overlap_ns, correction or _plain(use))
             self.pools.add(pool)
 
-    def _bill(self, target: int, ts: int, tokens: Tokens, price: ListPrice) -> None:
-        """Observe what each class cost per token by its list price."""
-        rates = self.rates.get(price)
-        if rates is None:
-            rates = self.rates[price] = _rates(price)
-        listed, bills = self.state.list_price[target], self.batch.prices
-        series = target * len(CLASSES)
-        for count, rate, known in zip(_counts(tokens), rates, listed, strict=True):
-            if count and rate != UNLISTED:
-                if known != rate:
-                    self._list_changed(target, series - target * len(CLASSES), ts, rate)
-                bills += four(series, ts, (2 * count * rate + _MILLION) // (2 * _MILLION), count)
-            series += 1
-
-    def _list_changed(self, target: int, place: int, ts: int, rate: int) -> None:
-        series = target * len(CLASSES) + place
-        # A price event shifts the level, so what came before it must be observed first. Rare.
-        if self.batch.holds_prices_of(series):
-            self.batch.apply_prices(self.state)
-        self.state.prices.price_event(indexes([series]), indexes([ts]), indexes([rate]))
-        self.state.list_price[target][place] = rate
-
     def _failed(self, data: AttemptFailed, ts: int, partition: int) -> None:
         state = self.state
         target = self._target(data.target, partition)
@@ -220,29 +195,19 @@ class Folding:
             self.batch.ttfts += four(target, ts, data.ttft_ns, data.input_tokens)
 
     def _corrected(self, data: SettlementCorrected, ts: int, partition: int) -> None:
-        """Observe what was billed, shared out over the classes by their list prices."""
+        """Observe what was billed against what was listed: of one bill the factor is the same for all its classes."""
         target = self._target(data.target, partition)
         if data.windows:
             self._book(self.state.pool(data.pool, partition), data.windows, ts, CORRECTION)
-        listed = self.state.list_price[target]
-        if data.billed_nanousd is None or UNLISTED in (listed[0], listed[-1]):
+        price = data.price or self.state.list_price[target]
+        listed = None if price is None else cost_nanousd(data.tokens, price)
+        if data.billed_nanousd is None or price is None or not listed:
             return
-        known: dict[str, Any] = {
-            name: rate for name, rate in zip(CLASSES, listed, strict=True) if rate != UNLISTED
-        }
-        rates, counts = _rates(ListPrice(**known)), _counts(data.tokens)
-        total = sum(count * rate for count, rate in zip(counts, rates, strict=True) if count and rate)
-        if total == 0:
-            self._bill(target, ts, data.tokens, ListPrice(**known))
-            return
-        billed = max(data.billed_nanousd, 0)
-        for place, (count, rate) in enumerate(zip(counts, rates, strict=True)):
-            if not count or rate == UNLISTED:
-                continue
-            if listed[place] != rate:
-                self._list_changed(target, place, ts, rate)
-            cost = round_half_up(count * rate * billed, total)
-            self.batch.prices += four(target * len(CLASSES) + place, ts, cost, count)
+        billed, series = max(data.billed_nanousd, 0), target * len(CLASSES)
+        for count, rate in zip(_counts(data.tokens), _rates(price), strict=True):
+            if count and rate:
+                self.batch.prices += six(series, ts, billed, listed, count, rate)
+            series += 1
 
     def _shut(self, pool: int, ts: int, until_ns: int) -> None:
         """No quota is left: until then nothing can be used, which says nothing of what would have been."""
@@ -317,11 +282,10 @@ def _plain(use: WindowUse) -> int:
     return max(int(use.units / use.peak + 0.5), 1) if use.units > 0 and use.peak > 0 else 0
 
 
-def _rates(price: ListPrice) -> tuple[int, ...]:
-    """The list price of each class, missing cache classes filled; UNLISTED where none is known."""
-    full = price.filled() if price.is_complete() else price
-    listed = (getattr(full, name) for name in CLASSES)
-    return tuple(UNLISTED if rate is None else rate for rate in listed)
+def _rates(price: ListPrice) -> tuple[int | None, ...]:
+    """The list price of each class of a complete price, missing cache classes filled."""
+    full = price.filled()
+    return tuple(getattr(full, name) for name in CLASSES)
 
 
 def _counts(tokens: Tokens) -> tuple[int | None, ...]:

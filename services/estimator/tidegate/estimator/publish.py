@@ -1,18 +1,28 @@
 """`publish`: beliefs as `decide` reads them, finished numbers only. Reads the state, never changes it. Pure."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tidegate.estimator import cache, output_length
-from tidegate.estimator.columns import IntArray
+from tidegate.estimator.columns import FloatArray, IntArray
 from tidegate.estimator.rate_filter import LEVEL, SCALE, RateBelief, prompt_feature
 from tidegate.estimator.state import CLASSES, RATES, State, indexes
 from tidegate.estimator.window_beliefs import window_beliefs
-from tidegate.events.config import Routing
+from tidegate.events.config import Routing, Target
 from tidegate.events.cooldown import FOR_GOOD, Cooldown
-from tidegate.events.snapshots import Belief, CacheAt, Circuit, LatencyAt, PoolBelief, TargetBelief
+from tidegate.events.money import ListPrice
+from tidegate.events.snapshots import (
+    Belief,
+    BilledFactors,
+    CacheAt,
+    Circuit,
+    LatencyAt,
+    PoolBelief,
+    TargetBelief,
+)
 from tidegate.events.types import Cause, PoolId, TargetId
 
 PROMPT_TOKENS = (1_000, 8_000, 32_000, 128_000)
@@ -35,28 +45,30 @@ def publish(
     pools: Sequence[PoolId],
 ) -> Published:
     """What is believed at `now_ns` of the named subjects; those the routing does not know are left out."""
-    known = {target.id for target in routing.targets}
-    asked = [target for target in targets if target in known and target in state.targets]
+    known = {target.id: target for target in routing.targets}
+    asked = [known[target] for target in targets if target in known and target in state.targets]
     pool_beliefs, statuses = _pools(state, now_ns, routing, pools)
     return Published(_targets(state, now_ns, asked), pool_beliefs, statuses)
 
 
-def _targets(state: State, now_ns: int, asked: Sequence[TargetId]) -> dict[TargetId, TargetBelief]:
+def _targets(state: State, now_ns: int, asked: Sequence[Target]) -> dict[TargetId, TargetBelief]:
     if not asked:
         return {}
-    idx = indexes(state.targets[target] for target in asked)
+    idx = indexes(state.targets[target.id] for target in asked)
     health = state.health.belief(idx, now_ns)
     ttft, speed, length = (
         state.rates.belief(idx * len(RATES) + place, now_ns) for place in range(len(RATES))
     )
     ttfts, speeds, lengths = _known(ttft), _known(speed), _known(length)
-    prices = _prices(state, idx, now_ns)
+    billed = _billed(state, idx, now_ns, asked)
     by_prompt = _by_prompt(state, idx, now_ns)
     found: dict[TargetId, TargetBelief] = {}
     for k, target in enumerate(asked):
         circuit, until_ns, cause = _circuit(state.target_cooldown[idx[k]], now_ns)
-        found[target] = TargetBelief(
-            **{f"price_{name}": prices[name][k] for name in CLASSES},
+        price = target.list_price(now_ns)
+        found[target.id] = TargetBelief(
+            **{f"price_{name}": _price(price, name, getattr(billed[k], name)) for name in CLASSES},
+            billed=billed[k],
             ttft_ms=ttfts[k],
             ttft_p90_ms=None if ttft.prior[k] else float(ttft.p90[k]),
             output_tokens_per_s=speeds[k],
@@ -121,17 +133,29 @@ def _by_age(numbers: list[float]) -> tuple[CacheAt, ...]:
     return tuple([CacheAt(each.to_age_s, Belief(each.mean, each.var, prior=each.prior)) for each in known])
 
 
-def _prices(state: State, idx: IntArray, now_ns: int) -> dict[str, list[Belief | None]]:
-    found: dict[str, list[Belief | None]] = {}
+def _billed(state: State, idx: IntArray, now_ns: int, asked: Sequence[Target]) -> list[BilledFactors]:
+    """Per target what is billed per dollar listed, class by class."""
+    found: list[dict[str, Belief]] = [{} for _ in asked]
+    prices = [target.list_price(now_ns) for target in asked]
     for place, name in enumerate(CLASSES):
-        belief = state.prices.belief(idx * len(CLASSES) + place, now_ns)
-        found[name] = [
-            Belief(float(belief.mean_nanousd[k]), float(belief.var_nanousd2[k]), prior=bool(belief.prior[k]))
-            if belief.known[k]
-            else None
-            for k in range(idx.size)
-        ]
-    return found
+        listed: FloatArray = np.array([_rate(price, name) for price in prices], dtype=np.float64)
+        belief = state.prices.belief(idx * len(CLASSES) + place, now_ns, listed)
+        for k, factors in enumerate(found):
+            factors[name] = Belief(float(belief.factor[k]), float(belief.var[k]), prior=bool(belief.prior[k]))
+    return [BilledFactors(**factors) for factors in found]
+
+
+def _rate(price: ListPrice | None, name: str) -> float:
+    rate: int | None = None if price is None else getattr(price, name)
+    return math.nan if rate is None else float(rate)
+
+
+def _price(price: ListPrice | None, name: str, factor: Belief) -> Belief | None:
+    """The list price of a class as it is billed; None where none is in force."""
+    rate = _rate(price, name)
+    if math.isnan(rate):
+        return None
+    return Belief(rate * factor.mean, rate * rate * factor.var, prior=factor.prior)
 
 
 def _circuit(cooldown: Cooldown, now_ns: int) -> tuple[Circuit, int | None, Cause | None]:

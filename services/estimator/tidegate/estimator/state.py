@@ -19,22 +19,25 @@ from tidegate.estimator.shadow_price import ValueSketch
 from tidegate.estimator.told import Told, ToldRow
 from tidegate.estimator.windows import WindowLedger
 from tidegate.events.cooldown import Cooldown
+from tidegate.events.money import ListPrice
 from tidegate.events.snapshots import pool_subject, target_subject
 from tidegate.events.types import PoolId, TargetId, WindowId
 
-FOLD_VERSION = 8
+FOLD_VERSION = 9
 """2: time in which a pool had no quota left is missing from the consumption of its windows, not idle.
 3: providers tell of windows: the capacity of those of which they tell shares, and the use of others.
 4: failures of one moment are one strike, five close a target, and what began before a closing does not open it.
 5: what rolling windows count is held by slices of time.
 6: a capacity of which shares are told is held by a bank of filters, one of them without strangers.
 7: rates of use are without the weight of peak hours.
-8: strangers may be idle: the bank of a capacity holds them at several paces, each idle or not."""
+8: strangers may be idle: the bank of a capacity holds them at several paces, each idle or not.
+9: what is billed is a factor on the list price in force, and bills alone teach it."""
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 """Token classes, in the order of a target's five price series."""
 RATES = ("ttft", "speed", "length")
 """Rates of a target, in the order of its three series: ms to the first token, output tokens/s, output tokens."""
-UNLISTED = -1
+_LISTED_UNTIL_8 = 6
+"""Where a row of prices held the list price until version 8, −1 where there was none."""
 
 
 class WindowRow(msgspec.Struct, omit_defaults=True):
@@ -66,6 +69,8 @@ class Row(msgspec.Struct, omit_defaults=True):
     speed: list[float] = []
     length: list[float] = []
     prices: list[list[float]] = []
+    listed: ListPrice | None = None
+    """The list price of the latest settlement."""
     windows: list[WindowRow] = []
     lengths: output_length.Held = {}
     cache: list[float] = []
@@ -93,6 +98,16 @@ def upcast_row(row: Row) -> Row:
         row.fold = 7  # There were no peak hours.
     if row.fold == 7:
         row.fold = 8  # Where a smaller bank of a capacity stood, the new one begins: see `Capacity.load`.
+    if row.fold == 8:
+        # Every settlement had counted as a bill of its list price: what is billed is learned anew.
+        known = {
+            name: int(numbers[_LISTED_UNTIL_8])
+            for name, numbers in zip(CLASSES, row.prices, strict=False)
+            if numbers[_LISTED_UNTIL_8] >= 0
+        }
+        row.listed = msgspec.convert(known, ListPrice) if known else None
+        row.prices = []
+        row.fold = 9
     if row.fold != FOLD_VERSION:
         raise StateVersionUnknown(
             f"state of {row.subject} has fold version {row.fold}, this build folds version {FOLD_VERSION}:"
@@ -123,7 +138,7 @@ class State:
         self.target_partition: list[int] = []
         self.target_cooldown: list[Cooldown] = []
         self.target_version: list[int] = []
-        self.list_price: list[list[int]] = []
+        self.list_price: list[ListPrice | None] = []
         self.lengths: list[output_length.Held] = []
         self.cache: list[list[float]] = []
         self.pools: dict[PoolId, int] = {}
@@ -153,7 +168,7 @@ class State:
             self.target_partition.append(partition)
             self.target_cooldown.append(Cooldown())
             self.target_version.append(0)
-            self.list_price.append([UNLISTED] * len(CLASSES))
+            self.list_price.append(None)
             self.lengths.append({})
             self.cache.append(cache.fresh())
             self.health.ensure(index + 1)
@@ -204,6 +219,7 @@ class State:
             speed=speed,
             length=length,
             prices=[self.prices.row(first + c) for c in range(len(CLASSES))],
+            listed=self.list_price[i],
             lengths=self.lengths[i],
             cache=self.cache[i],
         )
@@ -252,10 +268,9 @@ class State:
             self.rates.load(i * len(RATES) + place, numbers)
         self.lengths[i] = output_length.restored(row.lengths)
         self.cache[i] = cache.restored(row.cache)
-        place = PriceFilter.FIELDS.index("list_price")
         for c, numbers in enumerate(row.prices):
             self.prices.load(i * len(CLASSES) + c, numbers)
-            self.list_price[i][c] = int(numbers[place])
+        self.list_price[i] = row.listed
 
     def _load_pool(self, row: Row, i: int) -> None:
         self.pool_version[i] = row.version

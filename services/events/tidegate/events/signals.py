@@ -111,6 +111,8 @@ class SettlementCorrected(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     """Usage as now known."""
     billed_nanousd: Nanousd | None = None
     """The whole bill of the attempt as now known."""
+    price: ListPrice | None = None
+    """The list price that the attempt was settled at, where there was one."""
     evidence: str
     correction: Count = 0
     """0 for the first correction of an attempt, then 1, 2, …"""

@@ -34,10 +34,23 @@ class CacheAt(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     kept: Belief
 
 
+class BilledFactors(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What is billed per dollar of the list price in force, by token class; `prior` until a bill came."""
+
+    input_uncached: Belief | None = None
+    cache_read: Belief | None = None
+    cache_write_5m: Belief | None = None
+    cache_write_1h: Belief | None = None
+    output: Belief | None = None
+
+
 class TargetBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is believed of one target."""
 
+    billed: BilledFactors | None = None
+    """None: the estimator was of a time in which it told the billed price alone, whatever was listed when."""
     price_input_uncached: Belief | None = None
+    """The list price in force at `at_ns`, as it is billed: to be shown. Where `billed` is, only that is priced by."""
     price_cache_read: Belief | None = None
     price_cache_write_5m: Belief | None = None
     price_cache_write_1h: Belief | None = None

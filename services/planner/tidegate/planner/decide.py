@@ -10,11 +10,12 @@ from tidegate.planner.order import in_order
 from tidegate.planner.panic import let_through
 from tidegate.planner.view import RouteFacts, View
 
-DECIDE_VERSION = 4
+DECIDE_VERSION = 5
 """Raised with every change that can change a decision: replay counts other versions apart.
 
 3: where nothing is admitted, a target closed by its failures alone is tried again.
 4: a request that asks for a service tier is priced at it; an ejected target ranks after the others.
+5: what is billed is a factor on the list price in force.
 """
 
 Locals = Callable[[TargetId, PoolId], LocalView]

@@ -6,9 +6,9 @@ import msgspec
 
 from tidegate.events.config import Candidate, DatedPrice, Pool, Route, Target
 from tidegate.events.money import ListPrice, PriceVariant, Tokens
-from tidegate.events.snapshots import Belief, Circuit, RateSnapshot, TargetBelief
+from tidegate.events.snapshots import Belief, BilledFactors, Circuit, RateSnapshot, TargetBelief
 from tidegate.events.types import Cause, Dialect, PoolId, TargetId
-from tidegate.planner.beliefs import half_up, mean
+from tidegate.planner.beliefs import MAX_BELIEF, half_up, mean
 from tidegate.planner.windows import QuotaFacts, quota_facts_of
 
 UNBOUNDED = 1 << 62
@@ -60,6 +60,16 @@ class RatesFrom(msgspec.Struct, frozen=True, gc=False):
     from_ns: int
     rates: Rates | None
 
+
+class Factors(msgspec.Struct, frozen=True, gc=False):
+    """What is billed per dollar listed; 1 until a bill came. Of the classes a request is expected to use."""
+
+    input_uncached: float = 1.0
+    cache_read: float = 1.0
+    output: float = 1.0
+
+
+_AS_LISTED = Factors()
 
 Plain = tuple[int, int, int, int, int]
 """Rates of uncached input and output, expected output tokens, their cost at that rate, their time."""
@@ -115,6 +125,7 @@ class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """P(fail) × 2³⁰."""
     kept_by_age: tuple[tuple[int, float | None], ...] = ()
     """As `price.KeptByAge`: what the target's cache keeps of a session's prefix."""
+    billed: Factors = _AS_LISTED
     at_tier: "Mapping[str, CandidateFacts]" = {}
     """By service tier that its prices name, what it is for requests that ask for that tier."""
 
@@ -139,17 +150,14 @@ def candidate_facts(
     pool_belief = of_pool.pool if of_pool is not None else None
     cooldown_ns = pool_belief.cooldown_until_ns if pool_belief is not None else None
     candidate: Candidate = route.candidates[index]
-    flat = pool.billing == "flat"
+    flat, output_tokens = pool.billing == "flat", _output_tokens(belief, target, route)
     ejected = belief.ejected and route.avoid_ejected
-    output_tokens = _output_tokens(belief, target, route)
-    prices = _prices(target, _NOTHING if flat else belief, output_tokens)
-    steady = _steady(prices)
+    priced_by = _NOTHING if flat else belief
+    steady = _steady(prices := _prices(target, priced_by, output_tokens))
     suspect = not target.enabled or belief.circuit != "admitting" or cooldown_ns is not None
     ttft_s, rate = _ttft_s(belief), _output_tokens_per_s(belief)
     time = time_nanousd(ttft_s, rate, output_tokens, route.time_value_nanousd_per_s)
-    plain = None
-    if steady is not None and not (suspect or flat or pool.windows):
-        plain = steady.input_uncached, steady.output, output_tokens, steady.usual_output, time
+    plain = None if suspect or flat or pool.windows else _plain(steady, output_tokens, time)
     return CandidateFacts(
         target=target.id,
         pool=pool.id,
@@ -185,6 +193,7 @@ def candidate_facts(
         time_nanousd=time,
         failure=_failure(belief),
         kept_by_age=_kept_by_age(belief),
+        billed=_factors(priced_by.billed),
     )
 
 
@@ -199,7 +208,9 @@ def with_tiers(facts: CandidateFacts, target: Target) -> CandidateFacts:
         prices = list(facts.prices)
         for at, dated in enumerate(target.prices, first):
             if any(each.service_tier == tier for each in dated.variants):
-                prices[at] = RatesFrom(dated.from_ns, _listed_rates(dated, facts.output_tokens, tier))
+                prices[at] = RatesFrom(
+                    dated.from_ns, _listed_rates(dated, facts.billed, facts.output_tokens, tier)
+                )
         at_tier[tier] = msgspec.structs.replace(facts, prices=tuple(prices), steady_rates=None, plain=None)
     return msgspec.structs.replace(facts, at_tier=at_tier)
 
@@ -254,38 +265,63 @@ def _lacks(target: Target) -> int:
 
 
 def _prices(target: Target, belief: TargetBelief, output_tokens: int) -> tuple[RatesFrom, ...]:
-    """Per date the list price in force, each class replaced by what is observed to be billed for it.
-
-    Where prices differ by length or service tier the list holds: what is observed is of all of them together.
-    """
-    billed = (
-        _billed(belief.price_input_uncached),
-        _billed(belief.price_cache_read),
-        _billed(belief.price_output),
-    )
+    """Per date the list price then in force, as much of it as is believed to be billed."""
     dated = target.prices
     if not dated or dated[0].from_ns > 0:
         dated = (DatedPrice(), *dated)
+    if belief.billed is None:
+        return _prices_told(dated, belief, output_tokens)
+    billed = _factors(belief.billed)
+    return tuple(RatesFrom(each.from_ns, _listed_rates(each, billed, output_tokens)) for each in dated)
+
+
+def _prices_told(
+    dated: Sequence[DatedPrice], belief: TargetBelief, output_tokens: int
+) -> tuple[RatesFrom, ...]:
+    """Prices as snapshots told them that knew of no factors: what is billed for a class stands for its list price
+    at every date, but where that differs by length or service tier."""
+    told = _told(belief.price_input_uncached), _told(belief.price_cache_read), _told(belief.price_output)
     return tuple(
         RatesFrom(
             each.from_ns,
-            _listed_rates(each, output_tokens) if each.variants else _rates(each, billed, output_tokens),
+            _listed_rates(each, _AS_LISTED, output_tokens)
+            if each.variants
+            else _rates(each, told, _AS_LISTED, output_tokens),
         )
         for each in dated
     )
 
 
-def _listed_rates(dated: DatedPrice, output_tokens: int, tier: str | None = None) -> Rates | None:
-    """Rates of a service tier as listed, None the usual one, with those of longer prompts."""
+def _factors(beliefs: BilledFactors | None) -> Factors:
+    if beliefs is None:
+        return _AS_LISTED
+    return Factors(_factor(beliefs.input_uncached), _factor(beliefs.cache_read), _factor(beliefs.output))
+
+
+def _factor(belief: Belief | None) -> float:
+    value = None if belief is None or belief.prior else mean(belief)
+    return 1.0 if value is None else value
+
+
+def _listed_rates(
+    dated: DatedPrice, billed: Factors, output_tokens: int, tier: str | None = None
+) -> Rates | None:
+    """Rates of a service tier, None the usual one, with those of longer prompts."""
     listed = dated.list_price()
     marks = {each.above_input_tokens for each in listed.variants if each.service_tier in {None, tier}}
     above: list[tuple[int, Rates]] = []
     for mark in sorted(marks - {_EVERY_LENGTH}):
-        long = _rates(listed.plain_for(Tokens(mark + 1, service_tier=tier)), _UNSEEN, output_tokens)
+        long = _rates(listed.plain_for(Tokens(mark + 1, service_tier=tier)), _UNSEEN, billed, output_tokens)
         if long is not None:
             above.append((mark, long))
-    rates = _rates(listed.plain_for(Tokens(0, service_tier=tier)), _UNSEEN, output_tokens)
+    rates = _rates(listed.plain_for(Tokens(0, service_tier=tier)), _UNSEEN, billed, output_tokens)
     return rates and msgspec.structs.replace(rates, above=tuple(above))
+
+
+def _plain(steady: Rates | None, output_tokens: int, time: int) -> Plain | None:
+    if steady is None:
+        return None
+    return steady.input_uncached, steady.output, output_tokens, steady.usual_output, time
 
 
 def _steady(prices: Sequence[RatesFrom]) -> Rates | None:
@@ -294,17 +330,26 @@ def _steady(prices: Sequence[RatesFrom]) -> Rates | None:
     return None if rates is not None and rates.above else rates
 
 
-def _billed(belief: Belief | None) -> int | None:
+def _told(belief: Belief | None) -> int | None:
     value = mean(belief)
     if belief is None or belief.prior or value is None:
         return None
     return half_up(value)
 
 
-def _rates(dated: DatedPrice | ListPrice, billed: Sequence[int | None], output_tokens: int) -> Rates | None:
-    uncached = dated.input_uncached if billed[0] is None else billed[0]
-    read = dated.cache_read if billed[1] is None else billed[1]
-    output = dated.output if billed[2] is None else billed[2]
+def _rates(
+    dated: DatedPrice | ListPrice, told: Sequence[int | None], billed: Factors, output_tokens: int
+) -> Rates | None:
+    uncached = dated.input_uncached if told[0] is None else told[0]
+    read = dated.cache_read if told[1] is None else told[1]
+    output = dated.output if told[2] is None else told[2]
     if uncached is None or output is None:
         return None
-    return Rates(uncached, uncached if read is None else read, output, output_tokens * output)
+    read = _at(uncached if read is None else read, billed.cache_read)
+    output = _at(output, billed.output)
+    return Rates(_at(uncached, billed.input_uncached), read, output, output_tokens * output)
+
+
+def _at(listed: int, factor: float) -> int:
+    """A list price as it is billed; no more than any belief may say."""
+    return listed if factor == 1.0 else half_up(min(listed * factor, MAX_BELIEF))

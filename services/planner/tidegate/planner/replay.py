@@ -13,8 +13,10 @@ from tidegate.events.types import PoolId, TargetId
 from tidegate.planner.decide import DECIDE_VERSION, decide
 from tidegate.planner.view import view_of
 
-REPLAYED_VERSIONS = frozenset({3, DECIDE_VERSION})
-"""Versions whose decisions this one makes again bit by bit. 3 knew no service tiers, and its asks tell of none."""
+REPLAYED_VERSIONS = frozenset({3, 4, DECIDE_VERSION})
+"""Versions whose decisions this one makes again bit by bit. 3 knew no service tiers, and its asks tell of none;
+4 knew no factors, and is not told of any."""
+_FACTORS_SINCE = 5
 
 Outcome = Literal["identical", "different", "other_version", "input_missing"]
 
@@ -43,6 +45,8 @@ def replay(decision: DecisionMade, routing: Routing, snapshots: Mapping[str, Rat
     for verdict in decision.candidates:
         _select(read, snapshots, target_subject(verdict.target), verdict.target_version)
         _select(read, snapshots, pool_subject(verdict.pool), verdict.pool_version)
+    if decision.decide_version < _FACTORS_SINCE and decision.decide_version in REPLAYED_VERSIONS:
+        read = {subject: _without_factors(snapshot) for subject, snapshot in read.items()}
     view = view_of(routing, read, only=decision.ask.route)
     if view.digest != decision.config:
         raise InputMissing(f"decision {decision.decision} read config {decision.config}, not {view.digest}")
@@ -112,6 +116,13 @@ def _select(
         held = "none" if snapshot is None else f"version {snapshot.version}"
         raise InputMissing(f"snapshot {subject} version {version} was read, {held} is at hand")
     read[subject] = snapshot
+
+
+def _without_factors(snapshot: RateSnapshot) -> RateSnapshot:
+    """As versions read it that knew of none."""
+    if snapshot.target is None or snapshot.target.billed is None:
+        return snapshot
+    return msgspec.structs.replace(snapshot, target=msgspec.structs.replace(snapshot.target, billed=None))
 
 
 def _recorded(verdicts: Mapping[TargetId, CandidateVerdict], target: TargetId, pool: PoolId) -> LocalView:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from tidegate.events.config import Routing, Target
-from tidegate.events.snapshots import Belief, RateSnapshot, pool_subject, target_subject
+from tidegate.events.snapshots import Belief, RateSnapshot, TargetBelief, pool_subject, target_subject
 from tidegate.events.types import PoolId, TargetId
 
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
@@ -28,9 +28,10 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     sd_nanousd: int | None
     """Standard deviation of what is believed; None where it has none."""
     basis: str
-    """`billed` once there were bills, else `listed`; `shadow` or `amortised` for quota."""
+    """`billed` once there were bills, else `prior`: the list price; `plan` for tokens of a flat pool, which cost no
+    cash; `shadow` or `amortised` for quota."""
     factor: float | None
-    """Believed over listed: what a shared key adds, a discount takes off, or a plan leaves."""
+    """Billed per dollar listed: what a shared key adds or a discount takes off."""
     age_s: float | None
     """Age of the belief."""
 
@@ -39,7 +40,8 @@ def board(routing: Routing, snapshots: Mapping[str, RateSnapshot], now_ns: int) 
     """Every part of every target that has a price, in the order of the config; `snapshots` by subject."""
     rows: list[BoardRow] = []
     for target in routing.targets:
-        rows += _classes(target, snapshots.get(target_subject(target.id)), now_ns)
+        flat = routing.pool_of(target).billing == "flat"
+        rows += _classes(target, snapshots.get(target_subject(target.id)), now_ns, flat=flat)
         rows += _quota(routing, target, snapshots.get(pool_subject(target.pool_id)), now_ns)
     return rows
 
@@ -54,31 +56,37 @@ def newest(snapshots: Iterable[RateSnapshot]) -> dict[str, RateSnapshot]:
     return found
 
 
-def _classes(target: Target, snapshot: RateSnapshot | None, now_ns: int) -> list[BoardRow]:
+def _classes(target: Target, snapshot: RateSnapshot | None, now_ns: int, *, flat: bool) -> list[BoardRow]:
     price = target.list_price(now_ns)
     belief = None if snapshot is None else snapshot.target
     rows: list[BoardRow] = []
     for name in CLASSES:
         listed: int | None = None if price is None else getattr(price, name)
-        billed: Belief | None = None if belief is None else getattr(belief, f"price_{name}")
-        if listed is None and billed is None:
+        if listed is None:
             continue
-        by_bills = billed is not None and not billed.prior
-        mean = listed if billed is None or billed.prior else round(billed.mean)
+        factor = None if flat or belief is None else _factor(belief, name)
+        basis = "plan" if flat else "prior" if factor is None else "billed"
+        believed = listed if factor is None else round(listed * factor.mean)
         rows.append(
             BoardRow(
                 target=target.id,
                 pool=target.pool_id,
                 part=name,
                 listed_nanousd=listed,
-                believed_nanousd=mean,
-                sd_nanousd=None if billed is None or billed.prior else round(math.sqrt(max(billed.var, 0.0))),
-                basis="billed" if by_bills else "listed",
-                factor=mean / listed if by_bills and mean is not None and listed else None,
-                age_s=_age_s(snapshot, now_ns) if by_bills else None,
+                believed_nanousd=0 if flat else believed,
+                sd_nanousd=None if factor is None else round(listed * math.sqrt(max(factor.var, 0.0))),
+                basis=basis,
+                factor=None if factor is None else factor.mean,
+                age_s=None if factor is None else _age_s(snapshot, now_ns),
             )
         )
     return rows
+
+
+def _factor(belief: TargetBelief, name: str) -> Belief | None:
+    """What bills say of a class; None before any."""
+    factor: Belief | None = None if belief.billed is None else getattr(belief.billed, name)
+    return None if factor is None or factor.prior else factor
 
 
 def _quota(routing: Routing, target: Target, snapshot: RateSnapshot | None, now_ns: int) -> list[BoardRow]:
