@@ -291,6 +291,17 @@ def call(identity: str) -> dict[str, Any]:
     [
         ([{"role": "assistant", "tool_calls": [call("a")]}], "did not have response messages: a"),
         ([{"role": "assistant", "tool_calls": [call("a")]}, *USER], "did not have response messages: a"),
+        *(
+            (
+                [
+                    {"role": "assistant", "tool_calls": [call("a")]},
+                    {"role": role, "content": "x"},
+                    {"role": "tool", "tool_call_id": "a", "content": "x"},
+                ],
+                "did not have response messages: a",
+            )
+            for role in ("user", "developer", "assistant")
+        ),
         (
             [{"role": "tool", "tool_call_id": "a", "content": "x"}],
             "must be a response to a preceeding message",
@@ -317,7 +328,18 @@ async def test_a_chat_with_calls_and_results_that_do_not_pair_is_refused(more: A
             [{"type": "tool_result", "tool_use_id": "a"}],
             "messages.1.content.1: `tool_use` ids must be unique",
         ),
+        (
+            [{"type": "tool_use", "id": "a", "input": {}}],
+            [{"type": "text", "text": "x"}, {"type": "tool_result", "tool_use_id": "a"}],
+            "messages.1.content.0: `tool_use` ids were found without `tool_result` blocks immediately after: a",
+        ),
         ("x", [{"type": "tool_result", "tool_use_id": "a"}], "unexpected `tool_use_id` found"),
+        (
+            "x",
+            [{"type": "text", "text": " \n"}],
+            "messages.2: text content blocks must contain non-whitespace",
+        ),
+        ("\n", "x", "messages.1: text content blocks must contain non-whitespace text"),
         (
             [{"type": "thinking", "thinking": "x", "signature": "y"}],
             "x",

@@ -1,6 +1,6 @@
 """Reads the body of `POST /v1/messages` and finds its cache breakpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate.simulator.ask import (
@@ -45,8 +45,10 @@ def read(body: bytes, *, counting: bool = False) -> Ask:
     tools = objects(fields, "tools")
     for tool in tools:
         prompt.add(compact(tool), tool)
-    prompt.add_content(fields.get("system"), "system")
     conversation = messages(fields, ROLES)
+    for where, content in _strings(fields.get("system"), conversation):
+        _refuse_blank(content, where)
+    prompt.add_content(fields.get("system"), "system")
     if conversation[0]["role"] == "system":
         # Later ones are allowed: agents tell of their surroundings in the middle of a conversation.
         raise invalid(
@@ -84,6 +86,19 @@ def _form(fields: dict[str, Any]) -> Mapping[str, Any] | None:
     return schema if isinstance(schema, dict) else None
 
 
+def _strings(system: Any, conversation: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The place of each content that is written as a string, and the string, if it is not empty."""
+    turns = [(f"messages.{place}", turn.get("content")) for place, turn in enumerate(conversation)]
+    for place, content in [("system", system), *turns]:
+        if isinstance(content, str) and content:
+            yield place, content
+
+
+def _refuse_blank(text: str, where: str) -> None:
+    if not text.strip():
+        raise invalid(f"{where}: text content blocks must contain non-whitespace text", "messages")
+
+
 def _omits(thinking: Any) -> bool:
     return isinstance(thinking, dict) and thinking.get("display") == "omitted"
 
@@ -96,8 +111,11 @@ def _talk(conversation: list[dict[str, Any]]) -> Talk:
         if message["role"] == "assistant":
             script.assistant(f"messages.{place}")
         for number, block in enumerate(blocks):
-            _tell(script, block, f"messages.{place}.content.{number}")
-        if message["role"] == "user":
+            where = f"messages.{place}.content.{number}"
+            if message["role"] == "user" and block["type"] != "tool_result":
+                script.between(where)
+            _tell(script, block, where)
+        if message["role"] != "assistant":
             script.user(f"messages.{place}")
     return script.talk(f"messages.{len(conversation)}")
 
@@ -158,6 +176,8 @@ class _Prompt:
             text = block.get(kind)
             if not isinstance(text, str):
                 raise invalid(f"{where}.content has a {kind} block without {kind}", "messages")
+            if kind == "text":
+                _refuse_blank(text, where)
             self.add(text.encode("utf-8", "surrogatepass"), block)
         elif kind == "tool_use":
             self.add(compact(block.get("input")), block)

@@ -95,6 +95,7 @@ def _talk(conversation: list[dict[str, Any]]) -> Talk:
     for place, message in enumerate(conversation):
         where = f"messages[{place}]"
         if message["role"] == "assistant":
+            script.between(where)
             script.assistant(where)
             for call in objects(message, "tool_calls"):
                 script.call(str(call.get("id")), where)

@@ -65,6 +65,10 @@ class Transcript:
         self._in_turn = False
         self._leave(where)
 
+    def between(self, where: str) -> None:
+        """Something that is no result; nothing may stand between a call and its result where they are ordered."""
+        self._leave(where)
+
     def call(self, identity: str, where: str) -> None:
         """The assistant called a tool."""
         if identity in self._calls and self._words.duplicate:

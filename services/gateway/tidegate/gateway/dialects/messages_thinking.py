@@ -61,7 +61,8 @@ def _must_call(request: Request) -> bool:
 
 def _tool_loop_lacks_thinking(messages: tuple[Message, ...]) -> bool:
     """With a budget the provider wants the thinking back that led to the calls whose results it gets now."""
-    if not messages or not any(isinstance(block, ToolResult) for block in messages[-1].blocks):
+    told = next((each for each in reversed(messages) if each.role not in {"system", "developer"}), None)
+    if told is None or not any(isinstance(block, ToolResult) for block in told.blocks):
         return False
     calling = next((message for message in reversed(messages) if message.role == "assistant"), None)
     if calling is None or not any(isinstance(block, ToolCall) for block in calling.blocks):

@@ -18,7 +18,11 @@ from tidegate.gateway.dialects.blocks import (
 from tidegate.gateway.dialects.faults import AnswerMalformed, Notes, RequestRefused
 from tidegate.gateway.dialects.media import document_as_source
 from tidegate.gateway.dialects.names import ToolNames, fitted_id
+from tidegate.gateway.dialects.pairs import calls_last
 from tidegate.gateway.dialects.quirks import Quirks
+
+_NOTHING = "(empty)"
+"""What a user said who said nothing: the dialect wants words, and a turn left out would change whose turn it is."""
 
 
 class Turns:
@@ -32,12 +36,20 @@ class Turns:
         self._notes = notes
 
     def write(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-        """Neighbours with the same role become one turn; what is empty is left out, as the dialect demands."""
+        """Neighbours with the same role become one turn; what is blank is left out, as the dialect demands.
+
+        What becomes of a message does not depend on those after it: the prompt's beginning stays as it was.
+        """
         turns: list[dict[str, Any]] = []
+        is_owed = False
         for message in messages:
-            blocks = sorted(message.blocks, key=lambda block: not isinstance(block, ToolResult))
-            content = [written for block in blocks if (written := self._block(block)) is not None]
+            content = [written for block in _ordered(message) if (written := self._block(block)) is not None]
             role = self._role(message)
+            if message.role == "user":
+                is_owed = not content and (not turns or turns[-1]["role"] != role)
+            if is_owed and (turns or content):
+                turns.append({"role": "user", "content": [self._nothing()]})
+                is_owed = False
             if turns and turns[-1]["role"] == role:
                 turns[-1]["content"] += content
             elif content:
@@ -55,9 +67,9 @@ class Turns:
 
     def _block(self, block: Block) -> dict[str, Any] | None:
         if isinstance(block, Text):
-            return marked({"type": "text", "text": block.text}, block.cache) if block.text else None
+            return self._text(block)
         if isinstance(block, Refusal):
-            return {"type": "text", "text": block.text} if block.text else None
+            return self._text(Text(block.text))
         if isinstance(block, Thinking):
             return self._thinking(block)
         if isinstance(block, ToolCall):
@@ -65,6 +77,17 @@ class Turns:
         if isinstance(block, ToolResult):
             return self._result(block)
         return self._media(block)
+
+    def _nothing(self) -> dict[str, Any]:
+        self._notes.drop("messages.content.blank")
+        return {"type": "text", "text": _NOTHING}
+
+    def _text(self, block: Text) -> dict[str, Any] | None:
+        if not is_blank(block.text):
+            return marked({"type": "text", "text": block.text}, block.cache)
+        if block.cache is not None:
+            self._notes.drop("cache_control")
+        return None
 
     def _thinking(self, block: Thinking) -> dict[str, Any] | None:
         if block.redacted is not None:
@@ -107,6 +130,18 @@ class Turns:
         if isinstance(block, Document) and block.context is not None:
             written["context"] = block.context
         return marked(written, block.cache)
+
+
+def is_blank(text: str) -> bool:
+    """Text that the dialect refuses as a block: none, or white space alone."""
+    return not text or text.isspace()
+
+
+def _ordered(message: Message) -> tuple[Block, ...]:
+    """Results come first in their turn and calls last in theirs."""
+    if message.role == "assistant":
+        return calls_last(message.blocks)
+    return tuple(sorted(message.blocks, key=lambda block: not isinstance(block, ToolResult)))
 
 
 def marked(written: dict[str, Any], mark: CacheMark | None) -> dict[str, Any]:

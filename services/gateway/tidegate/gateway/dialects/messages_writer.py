@@ -7,7 +7,7 @@ from tidegate.gateway.dialects.arguments import CUSTOM_SCHEMA
 from tidegate.gateway.dialects.blocks import Message, OutputFormat, Request, Text, Tool
 from tidegate.gateway.dialects.chat_turns import has_mark
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
-from tidegate.gateway.dialects.messages_turns import Turns, marked
+from tidegate.gateway.dialects.messages_turns import Turns, is_blank, marked
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import Quirks
 from tidegate.gateway.dialects.tool_choices import narrowed, note_grammar, with_type
@@ -21,7 +21,8 @@ _UNSAID = ("frequency_penalty", "presence_penalty", "seed")
 def write(request: Request, model: str, quirks: Quirks, names: ToolNames, notes: Notes) -> dict[str, Any]:
     """Raises RequestRefused."""
     request = narrowed(request)
-    system, messages = request.system, request.messages
+    system = tuple(text for text in request.system if not is_blank(text.text))
+    messages = request.messages
     if not messages:
         system, messages = (), (Message("user", system),)
         notes.drop("messages.role.system")

@@ -17,6 +17,7 @@ from tidegate.gateway.dialects import (
     messages_answer,
     messages_reader,
     messages_writer,
+    pairs,
     responses_answer,
     responses_reader,
     responses_writer,
@@ -86,6 +87,8 @@ def request(
             read = msgspec.structs.replace(read, cache_key=cache_key)
         if quirks.no_sampling:
             read = _without_sampling(read, notes)
+        if upstream != "openai-responses":  # there each item is told by its id from others
+            read = msgspec.structs.replace(read, messages=pairs.side_by_side(read.messages))
         written = _WRITERS[upstream].write(read, model, quirks, names, notes)
         if upstream == "anthropic" or quirks.no_custom_tools:
             custom = frozenset(tool.name for tool in read.tools if tool.is_custom)
