@@ -55,6 +55,7 @@ PURE = {
         "crossings",
         "endpoints",
         "headers",
+        "mending",
         "models",
         "origins",
         "rate_limits",

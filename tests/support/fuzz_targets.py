@@ -124,7 +124,7 @@ def requests(data: bytes) -> None:
             body,
             model="real",
             quirks=QUIRKS[data[0] >= 128],
-            turns=translate.Turns("a", ("b", None)),
+            trust=translate.Trust("a", own=frozenset()),
         )
         assert orjson.loads(made.body)["model"] == "real"
     assert orjson.dumps(body) == before, "the client's body is used for other targets, too"

@@ -12,6 +12,7 @@ from support.around import joined
 from support.dialect_answers import WIRES
 from tidegate.gateway.crossings import MAX_OBJECTS, MAX_VALUES, Crossings, Speech, crossed_dialects
 from tidegate.gateway.dialects.blocks import Wire
+from tidegate.gateway.dialects.history import NOBODY, Trust
 from tidegate.gateway.dialects.quirks import Quirks
 from tidegate.gateway.errors import GatewayError
 
@@ -120,11 +121,22 @@ def test_while_an_answer_is_awaited_a_request_is_held_as_bytes_alone() -> None:
     assert len(gc.get_objects()) - before < 10_000
 
 
+def test_a_request_is_told_differently_where_its_history_is_not_trusted() -> None:
+    nobody = Trust("a", own=frozenset())
+    sealed = {"type": "reasoning", "id": "rs_1", "encrypted_content": "e"}
+    quoting = [sealed, {"role": "assistant", "content": "x"}, {"role": "user", "content": "y"}]
+    assert crossings("openai-responses", input=quoting).differ(NOBODY, nobody)
+    assert not crossings("openai-responses", input=quoting).differ(NOBODY, Trust("a"))
+    assert not crossings("openai-responses", input=quoting[1:]).differ(NOBODY, nobody)
+    stored = [{"type": "item_reference", "id": "rs_1"}]
+    assert not crossings("openai-responses", input=stored).differ(NOBODY, nobody)
+
+
 @pytest.mark.parametrize("client", WIRES)
 def test_a_body_of_more_values_than_may_be_parsed_is_told_to_its_own_dialect_alone(client: Wire) -> None:
     made = crossings(client, input="hi", metadata=[0] * MAX_VALUES)
     assert made.possible(["openai", "anthropic", "openai-responses"]) == ()
     assert made.refusal is not None
     assert made.refusal.reason == f"more than {MAX_VALUES} values"
-    assert made.assistant_turns() == 0
+    assert not made.differ(NOBODY, Trust("a", own=frozenset()))
     assert made.can_tell(Speech((client,)))

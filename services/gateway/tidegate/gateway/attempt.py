@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -18,10 +19,10 @@ from tidegate.events.money import FREE
 from tidegate.events.signals import AttemptFailed, AttemptStarted, Outcome
 from tidegate.events.topics import SIGNALS
 from tidegate.events.types import AttemptId, Dialect
-from tidegate.gateway import headers, rate_limits, splice, taxonomy, told_quota
+from tidegate.gateway import headers, mending, rate_limits, splice, taxonomy, told_quota
 from tidegate.gateway.crossings import Crossed
 from tidegate.gateway.dialects import exact_numbers, seals
-from tidegate.gateway.dialects.history import Turns
+from tidegate.gateway.dialects.history import Trust
 from tidegate.gateway.endpoints import PATHS
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.job import Job
@@ -353,6 +354,14 @@ class Attempt:
         job = self.job
         return headers.response_lines(upstream.headers, job.dialect, job.request, self.tools.clock.wall_ns())
 
+    def learner(self) -> Callable[[bytes], None] | None:
+        """Takes what the client gets of an answer: what its provider proves there, no other one may be asked to
+        check. None where there is no other one."""
+        job = self.job
+        if job.dialect == "openai-embeddings" or not job.serving.has_several_origins:
+            return None
+        return partial(self.tools.origins.learn, job.dialect, self.target.origin)
+
     def mark_first_token(self) -> None:
         """Content began: time to first token, of this attempt and of the request."""
         now_ns = self.tools.clock.mono_ns()
@@ -361,11 +370,8 @@ class Attempt:
 
     def let_go(self) -> None:
         """Content has left: no other attempt follows, so the request is held no longer."""
-        job = self.job
         self.crossed = None
-        job.let_go(
-            counted=job.has_history and self.tools.origins.is_changing(job.ask.session, self.target.origin)
-        )
+        self.job.let_go()
 
     def close(self) -> None:
         """Whatever happened: no attempt stays open behind a request that ended."""
@@ -380,14 +386,22 @@ class Attempt:
 
 def _crossed(tools: Tools, job: Job, target: ServedTarget) -> Crossed | None:
     """The request as this target must be told it, None where it takes the client's own bytes."""
-    turns = None
-    if job.has_history:
-        turns = tools.origins.foreign(job.ask.session, target.origin, job.assistant_turns)
-        if turns is None and seals.may_be_in(job.raw):
-            turns = Turns(target.origin)  # another worker carried something for another provider
-    if turns is not None:
-        return job.cross().for_target(target.speech, turns) or job.cross().for_target(target.speech)
+    trust = None
+    if job.dialect != "openai-embeddings" and not job.endpoint.counts:
+        trust = tools.origins.trust(job.dialect, job.ask.session, target.origin, job.raw)
+        if trust is None and seals.may_be_in(job.raw):
+            trust = Trust(target.origin)  # something was carried here for a provider of another dialect
+    if trust is not None:
+        return job.cross().for_target(target.speech, trust) or job.cross().for_target(target.speech)
     return None if job.crossings is None else job.crossings.for_target(target.speech)
+
+
+def distrusts(tools: Tools, job: Job, target: ServedTarget, failure: Failure) -> bool:
+    """Was an attempt refused for what another provider had signed, and would the next one be told without it?"""
+    if job.dialect == "openai-embeddings" or not mending.is_about_history(failure):
+        return False
+    session, differ = job.ask.session, job.cross().differ
+    return tools.origins.distrust(job.dialect, session, target.origin, job.raw, differ)
 
 
 def parse_json(body: bytes) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ import asyncio
 from tidegate.events import causes
 from tidegate.events.decision import CandidateVerdict, DecisionMade, by_rank
 from tidegate.events.types import Cause
-from tidegate.gateway.attempt import Attempt, Cancelled, Tools
+from tidegate.gateway.attempt import Attempt, Cancelled, Tools, distrusts
 from tidegate.gateway.errors import Code, GatewayError
 from tidegate.gateway.job import Job
 from tidegate.gateway.outbound.faults import ConnectionStale, PoolExhausted
@@ -38,6 +38,7 @@ class Chain:
         self._job = job
         self._order = by_rank(decision.candidates)
         self._closed_pools: set[str] = set()
+        self._max_attempts = job.route.max_attempts
         self._tried: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -46,12 +47,14 @@ class Chain:
         order = self._order
         last: Failure | None = None
         for position, verdict in enumerate(order):
-            if job.attempts >= job.route.max_attempts:
+            if job.attempts >= self._max_attempts:
                 break
             if not self._is_open(verdict):
                 continue
             last = await self._try(verdict)
             if last is not None and last.rule == ConnectionStale.code and self._may_go_on(verdict):
+                last = await self._try(verdict)
+            if last is not None and self._can_be_mended(last, verdict):
                 last = await self._try(verdict)
             if last is None:
                 return
@@ -100,17 +103,22 @@ class Chain:
         expected = 0 if verdict.price is None else verdict.price.cash
         return job.cost_nanousd is not None and job.cost_nanousd + expected <= cap
 
+    def _can_be_mended(self, last: Failure, verdict: CandidateVerdict) -> bool:
+        """True where the target refused only what another provider had signed. Told without it, it is asked again:
+        the refusal takes no attempt from the route's."""
+        target = self._job.serving.targets[verdict.target]
+        if not distrusts(self._tools, self._job, target, last) or not self._is_open(verdict):
+            return False
+        self._max_attempts += 1
+        return True
+
     def _may_go_on(self, *rest: CandidateVerdict) -> bool:
-        return self._job.attempts < self._job.route.max_attempts and any(map(self._is_open, rest))
+        return self._job.attempts < self._max_attempts and any(map(self._is_open, rest))
 
     async def _again(self, verdict: CandidateVerdict, at_ns: int | None, last: Failure) -> Failure | None:
         wait_ns = max(0, (at_ns or 0) - self._tools.clock.wall_ns())
         job = self._job
-        if (
-            wait_ns > MAX_HOLD_NS
-            or wait_ns / 1e9 > job.remaining_s()
-            or job.attempts >= job.route.max_attempts
-        ):
+        if wait_ns > MAX_HOLD_NS or wait_ns / 1e9 > job.remaining_s() or job.attempts >= self._max_attempts:
             return last
         await self._hold(wait_ns / 1e9)
         return await self._try(verdict) if self._is_open(verdict) else last

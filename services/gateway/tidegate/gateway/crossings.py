@@ -10,9 +10,9 @@ from tidegate.events.types import Dialect
 from tidegate.gateway import splice
 from tidegate.gateway.dialects import exact_numbers, history, translate
 from tidegate.gateway.dialects.blocks import Wire
-from tidegate.gateway.dialects.faults import RequestRefused
+from tidegate.gateway.dialects.faults import Notes, RequestRefused
 from tidegate.gateway.dialects.for_client import Context
-from tidegate.gateway.dialects.history import NOBODY, Turns
+from tidegate.gateway.dialects.history import NOBODY, Trust
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.errors import GatewayError
 from tidegate.gateway.unparsed import holds_more_values
@@ -91,24 +91,31 @@ class Crossings:
                 self._too_large = f"more than {MAX_OBJECTS} objects"
         self._created_s = created_s
         self._answer_id = answer_id
-        self._made: dict[tuple[Wire, Quirks, Turns], Crossed | None] = {}
+        self._made: dict[tuple[Wire, Quirks, Trust], Crossed | None] = {}
         self.refusal: RequestRefused | None = None
         """Why the last dialect that was tried cannot say this request."""
 
-    def into(self, upstream: Wire, quirks: Quirks = PLAIN, turns: Turns = NOBODY) -> Crossed | None:
+    def into(self, upstream: Wire, quirks: Quirks = PLAIN, trust: Trust = NOBODY) -> Crossed | None:
         """The request in a dialect, None where it would lose what it needs."""
-        key = upstream, quirks, turns
+        key = upstream, quirks, trust
         if key not in self._made:
             if (
                 len(self._raw) >= splice.VIEW_FROM_BYTES
             ):  # one copy is enough: others are made again when asked for
                 self._made = {known: made for known, made in self._made.items() if made is None}
-            self._made[key] = self._translate(upstream, quirks, turns)
+            self._made[key] = self._translate(upstream, quirks, trust)
         return self._made[key]
 
-    def assistant_turns(self) -> int:
-        """How many assistant turns the conversation has so far; 0 where it is too large to be told to another one."""
-        return 0 if self._too_large else history.count(self._client, self._body())
+    def differ(self, one: Trust, other: Trust) -> bool:
+        """Is the conversation told differently to providers that can be told these parts of it?"""
+        if self._too_large:
+            return False
+        body = self._body()
+        try:
+            told = (history.clean(self._client, body, trust, Notes()) for trust in (one, other))
+            return next(told) != next(told)
+        except RequestRefused:
+            return False
 
     def possible(self, dialects: Collection[Dialect]) -> tuple[Wire, ...]:
         """Which of these dialects can say the request, best first."""
@@ -118,17 +125,17 @@ class Crossings:
         self._once = None
         return found
 
-    def for_target(self, speech: Speech, turns: Turns = NOBODY) -> Crossed | None:
+    def for_target(self, speech: Speech, trust: Trust = NOBODY) -> Crossed | None:
         """The best translation that a target takes; None where it takes the client's own bytes, or nothing.
 
-        What is not its own in `turns` loses what only the provider that made it can read.
+        What by `trust` is another's loses what only the provider that made it can read.
         """
-        is_own = turns == NOBODY and self._is_own(speech)
+        is_own = trust == NOBODY and self._is_own(speech)
         wires = (self._client,) if self._client in speech.dialects else PREFERRED[self._client]
         for wire in wires:
             if wire not in speech.dialects or is_own:
                 continue
-            crossed = self.into(wire, speech.quirks, turns)
+            crossed = self.into(wire, speech.quirks, trust)
             if crossed is not None:
                 return crossed
         return None
@@ -146,7 +153,7 @@ class Crossings:
     def _is_own(self, speech: Speech) -> bool:
         return self._client in speech.dialects and speech.quirks == PLAIN
 
-    def _translate(self, upstream: Wire, quirks: Quirks, turns: Turns) -> Crossed | None:
+    def _translate(self, upstream: Wire, quirks: Quirks, trust: Trust) -> Crossed | None:
         if self._too_large:
             field = "input" if self._client == "openai-responses" else "messages"
             self.refusal = RequestRefused(field, self._too_large)
@@ -159,7 +166,7 @@ class Crossings:
                 body,
                 model=_MODEL,
                 quirks=quirks,
-                turns=turns,
+                trust=trust,
                 created_s=self._created_s,
                 answer_id=self._answer_id,
                 cache_key=self._cache_key,

@@ -59,7 +59,6 @@ class Job:
         "tell_in_band",
         "tier",
         "ttft_ns",
-        "turns",
         "waited_ns",
         "warnings",
     )
@@ -103,8 +102,6 @@ class Job:
         self.tier: str | None = None
         """The service tier that the client asks for, None as usual."""
         self.raw = b""
-        self.turns: int | None = None
-        """Assistant turns of a request that was let go of, where they were counted."""
         self.refused_lines = b""
         """What the upstream that refused last said of its limits and its request id."""
         # Set in order by the front; reading one too early is a programming error.
@@ -118,15 +115,6 @@ class Job:
         self.caller = caller
         self.serving = caller.serving
         self.principal = caller.principal
-
-    @property
-    def has_history(self) -> bool:
-        """True for a request of which later ones may quote the answer."""
-        return (
-            self.dialect != "openai-embeddings"
-            and not self.endpoint.counts
-            and self.ask.session != self.request
-        )
 
     def cross(self) -> Crossings:
         """The request in other dialects. Raises GatewayError for a body that only one reader takes."""
@@ -143,19 +131,8 @@ class Job:
             )
         return self.crossings
 
-    def assistant_turns(self) -> int:
-        """How many assistant turns the conversation has so far."""
-        return self.cross().assistant_turns()
-
-    def turns_answered(self) -> int | None:
-        """The same once the answer is there; None for a request that was let go of uncounted."""
-        return self.assistant_turns() if self.raw else self.turns
-
-    def let_go(self, *, counted: bool) -> None:
-        """Hold the request no longer, in any dialect: nothing can be tried with it any more. `counted`: its assistant
-        turns will be asked for."""
-        if counted:
-            self.turns = self.assistant_turns()
+    def let_go(self) -> None:
+        """Hold the request no longer, in any dialect: nothing can be tried with it any more."""
         self.raw, self.crossings = b"", None
         del self.body, self.around_model
         self.exchange.release_body()

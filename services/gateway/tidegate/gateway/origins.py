@@ -1,46 +1,70 @@
-"""Who produced the assistant turns of a session: what one provider signed or sealed, another one refuses."""
+"""Who produced what is quoted of earlier answers: what one provider signed or sealed, another one refuses."""
 
 from collections.abc import Callable
 
-from tidegate.gateway.dialects.history import Turns
+from tidegate.gateway.dialects import proofs
+from tidegate.gateway.dialects.blocks import Wire
+from tidegate.gateway.dialects.history import NOBODY, Trust
 
+MAX_PROOFS = 50_000
 MAX_SESSIONS = 20_000
-_Known = str | tuple[str | None, ...]
-"""One provider for all turns so far; or, since a second one answered, one for each turn."""
 
 
 class Origins:
-    """What this worker saw itself, of its latest sessions. Turns are counted only after a change of provider."""
+    """What this worker saw itself: the latest proofs, by digest, and the latest sessions in which one was refused.
 
-    __slots__ = ("_known", "_max")
+    What it does not know (another worker, an earlier run) is told as it is, until a provider refuses it.
+    """
 
-    def __init__(self, max_sessions: int = MAX_SESSIONS) -> None:
-        self._known: dict[str, _Known] = {}
-        self._max = max_sessions
+    __slots__ = ("_makers", "_max_proofs", "_max_sessions", "_rivals", "_wary")
 
-    def foreign(self, session: str, provider: str, count: Callable[[], int]) -> Turns | None:
-        """The turns of a session as `provider` must be told of them; None where no other's are known.
+    def __init__(self, max_proofs: int = MAX_PROOFS, max_sessions: int = MAX_SESSIONS) -> None:
+        self._makers: dict[bytes, str] = {}
+        self._rivals: dict[Wire, set[str]] = {}
+        self._wary: dict[tuple[str, str], None] = {}
+        self._max_proofs = max_proofs
+        self._max_sessions = max_sessions
 
-        `count` tells how many assistant turns the request holds.
-        """
-        known = self._known.get(session)
-        if known is None or known == provider:
+    def learn(self, client: Wire, provider: str, answer: bytes) -> None:
+        """`provider` made what stands in this answer, or in these events of one, as the client got it."""
+        for digest in proofs.found(client, answer):
+            self._rivals.setdefault(client, set()).add(provider)
+            self._makers.pop(digest, None)
+            self._makers[digest] = provider
+            if len(self._makers) > self._max_proofs:
+                del self._makers[next(iter(self._makers))]
+
+    def trust(self, client: Wire, session: str, provider: str, raw: bytes) -> Trust | None:
+        """What `provider` can be told of a request's history; None: all of it, as far as is known."""
+        if self._wary and (session, provider) in self._wary:
+            return self._own(client, provider, raw)
+        rivals = self._rivals.get(client)
+        if not rivals or (len(rivals) == 1 and provider in rivals):
             return None
-        return Turns(provider, (known,) * count() if isinstance(known, str) else known)
+        made = {digest: self._makers.get(digest, provider) for digest in proofs.found(client, raw)}
+        foreign = frozenset(digest for digest, maker in made.items() if maker != provider)
+        return Trust(provider, foreign) if foreign else None
 
-    def is_changing(self, session: str, provider: str) -> bool:
-        """Whether `note` of this answer will have to count."""
-        known = self._known.get(session)
-        return known is not None and known != provider
+    def distrust(
+        self, client: Wire, session: str, provider: str, raw: bytes, differ: Callable[[Trust, Trust], bool]
+    ) -> bool:
+        """`provider` refused the history of this session: from now on only what is its own is told, and if that was
+        refused, nothing that needs to be proved.
 
-    def note(self, session: str, provider: str, count: Callable[[], int | None]) -> None:
-        """`provider` has answered: the next assistant turn is its own. A session whose turns nobody can count is
-        forgotten: nothing known is better than turns of the wrong provider."""
-        known = self._known.pop(session, None)
-        if known is None or known == provider:
-            self._known[session] = provider
-        elif (turns := count()) is not None:
-            before = (known,) * turns if isinstance(known, str) else known[:turns]
-            self._known[session] = (*before, *(None,) * (turns - len(before)), provider)
-        if len(self._known) > self._max:
-            del self._known[next(iter(self._known))]
+        `differ` says whether a request is told differently by the second one. False is returned where nothing is
+        left to leave out.
+        """
+        told = self.trust(client, session, provider, raw) or NOBODY
+        if not differ(told, self._own(client, provider, raw)):
+            if not differ(told, Trust(provider, own=frozenset())):
+                return False
+            for digest in proofs.found(client, raw):
+                self._makers.pop(digest, None)
+        self._wary[session, provider] = None
+        if len(self._wary) > self._max_sessions:
+            del self._wary[next(iter(self._wary))]
+        return True
+
+    def _own(self, client: Wire, provider: str, raw: bytes) -> Trust:
+        digests = proofs.found(client, raw)
+        return Trust(provider, own=frozenset(d for d in digests if self._makers.get(d) == provider))

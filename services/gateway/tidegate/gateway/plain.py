@@ -64,6 +64,8 @@ async def serve_plain(attempt: Attempt, upstream: UpstreamExchange) -> Failure |
             return attempt.broken("answer_malformed", str(error), ending)
     receipt = attempt.settle(ending)
     await attempt.wait_settled(receipt)
+    if (learn := attempt.learner()) is not None:
+        learn(body)
     attempt.job.answer(_JSON + attempt.answer_lines(upstream), body)
     return None
 

@@ -168,6 +168,9 @@ class Serving:
             for target in routing.targets
         }
 
+        self.has_several_origins = len({target.origin for target in self.targets.values()}) > 1
+        """Whether a conversation may come to a provider that did not produce all of it."""
+
     def without_price(self, now_ns: int) -> int:
         """How many targets that may be used have no price of their own now."""
         return sum(target.config.enabled and target.price(now_ns) is None for target in self.targets.values())

@@ -29,6 +29,7 @@ class StreamRelay:
         self._attempt = attempt
         self._committed = False
         self._is_noted = False
+        self._learn = attempt.learner()
         self._upstream: UpstreamExchange
         self._phases: StreamPhases | TranslatedPhases
         self._own_lines: bytes
@@ -85,6 +86,8 @@ class StreamRelay:
             exchange.write(step.forward)
             if not self._is_noted:
                 self._note_first_token()
+            if self._learn is not None:
+                self._learn(step.forward)
         if at_end:
             return True, self._truncated("stream_unterminated", "stream ended without its terminal event")
         if step.fault is not None:
@@ -129,6 +132,8 @@ class StreamRelay:
             job.exchange.write(step.forward)
         if not self._is_noted:
             self._note_first_token()
+        if self._learn is not None:
+            self._learn(step.forward)
         receipt = attempt.settle(self._ending("completed"))
         await attempt.wait_settled(receipt)
         job.exchange.finish(step.terminal or b"")

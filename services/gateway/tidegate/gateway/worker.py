@@ -205,9 +205,6 @@ class Worker:
             await counting.serve(self, job, decision)
             return
         await Chain(self, job, decision).run()
-        if job.target is not None and job.has_history:
-            origin = job.serving.targets[job.target].origin
-            self.origins.note(job.ask.session, origin, job.turns_answered)
 
     def _decide(self, job: Job) -> DecisionMade:
         decision = job.decision = self.planner.plan(job.ask)

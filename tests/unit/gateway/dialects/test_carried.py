@@ -22,9 +22,9 @@ def told(*content: dict[str, Any]) -> bytes | None:
     crossings = Crossings("anthropic", raw, created_s=1, answer_id="a")
     job: Any = SimpleNamespace(
         raw=raw,
-        has_history=True,
+        dialect="anthropic",
+        endpoint=SimpleNamespace(counts=False),
         ask=SimpleNamespace(session="s"),
-        assistant_turns=crossings.assistant_turns,
         cross=lambda: crossings,
         crossings=None,
     )

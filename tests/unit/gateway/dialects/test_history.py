@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.gateway.dialects import translate
+from tidegate.gateway.dialects import proofs, translate
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
-from tidegate.gateway.dialects.history import NOBODY, Turns, clean, count
+from tidegate.gateway.dialects.history import NOBODY, Trust, clean
 
 SIGNED = [
-    {"type": "thinking", "thinking": "hm", "signature": "s"},
-    {"type": "redacted_thinking", "data": "d"},
+    {"type": "thinking", "thinking": "hm", "signature": "signed-by-them"},
+    {"type": "redacted_thinking", "data": "hidden-by-them"},
 ]
 USE = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "r"}]}
@@ -36,8 +37,11 @@ CHAT: dict[str, Any] = {
             "role": "assistant",
             "content": "x",
             "reasoning_content": "hm",
-            "reasoning_details": [{"type": "reasoning.text", "signature": "s"}],
-            "tool_calls": [{"id": "c1", "extra_content": {"google": {"thought_signature": "s"}}}, "odd"],
+            "reasoning_details": [{"type": "reasoning.text", "signature": "signed-by-them"}],
+            "tool_calls": [
+                {"id": "c1", "extra_content": {"google": {"thought_signature": "thought-of-theirs"}}},
+                "odd",
+            ],
         },
         {"role": "tool", "tool_call_id": "c1", "content": "r"},
     ]
@@ -63,18 +67,25 @@ BODIES: list[tuple[Wire, dict[str, Any]]] = [
 ]
 
 
+def proved(client: Wire, value: Any) -> frozenset[bytes]:
+    """What a provider has proved in this value."""
+    return frozenset(proofs.found(client, json.dumps(value).encode()))
+
+
 def cleaned(
-    client: Wire, body: dict[str, Any], *produced_by: str | None
+    client: Wire, body: dict[str, Any], foreign: Any, *, own: Any = None
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The body without what others proved in the values `foreign`, or with nothing that is not proved in `own`."""
     before = copy.deepcopy(body)
     notes = Notes()
-    made = clean(client, body, Turns("ours", produced_by), notes)
+    trust = Trust("ours", proved(client, foreign), None if own is None else proved(client, own))
+    made = clean(client, body, trust, notes)
     assert body == before
     return made, notes.names()
 
 
 def test_foreign_thinking_is_dropped_and_the_words_stay() -> None:
-    made, names = cleaned("anthropic", MESSAGES, "other", "ours")
+    made, names = cleaned("anthropic", MESSAGES, MESSAGES["messages"][1]["content"][1])
     assert made["messages"][1]["content"] == [USE]
     assert made["messages"][2:] == MESSAGES["messages"][2:]
     assert names == ("thinking",)
@@ -82,11 +93,11 @@ def test_foreign_thinking_is_dropped_and_the_words_stay() -> None:
 
 def test_a_turn_of_nothing_but_foreign_thinking_disappears() -> None:
     body = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": SIGNED}]}
-    assert cleaned("anthropic", body, "other")[0] == {"messages": body["messages"][:1]}
+    assert cleaned("anthropic", body, SIGNED)[0] == {"messages": body["messages"][:1]}
 
 
 def test_what_a_chat_turn_carries_for_its_provider_is_dropped() -> None:
-    made, names = cleaned("openai", CHAT, "other")
+    made, names = cleaned("openai", CHAT, CHAT)
     assert made["messages"][1] == {
         "role": "assistant",
         "content": "x",
@@ -97,7 +108,7 @@ def test_what_a_chat_turn_carries_for_its_provider_is_dropped() -> None:
 
 
 def test_foreign_items_lose_their_ids_and_sealed_reasoning() -> None:
-    made, names = cleaned("openai-responses", ITEMS, "other", "other")
+    made, names = cleaned("openai-responses", ITEMS, ITEMS["input"])
     assert made["input"] == [
         ITEMS["input"][0],
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
@@ -108,7 +119,7 @@ def test_foreign_items_lose_their_ids_and_sealed_reasoning() -> None:
 
 
 def test_only_the_turns_of_others_are_touched() -> None:
-    made, _ = cleaned("openai-responses", ITEMS, "ours", "other")
+    made, _ = cleaned("openai-responses", ITEMS, ITEMS["input"][4])
     assert made["input"][:4] == ITEMS["input"][:4]
     assert "id" not in made["input"][4]
 
@@ -116,7 +127,7 @@ def test_only_the_turns_of_others_are_touched() -> None:
 def test_an_item_id_that_occurs_twice_is_dropped_the_second_time() -> None:
     item = {"type": "message", "role": "assistant", "id": "msg_1", "content": "x"}
     made, names = cleaned(
-        "openai-responses", {"input": [item, item, {"type": "item_reference", "id": "msg_1"}]}, "ours"
+        "openai-responses", {"input": [item, item, {"type": "item_reference", "id": "msg_1"}]}, []
     )
     assert [entry.get("id") for entry in made["input"]] == ["msg_1", None, "msg_1"]
     assert names == ("history.id",)
@@ -124,36 +135,58 @@ def test_an_item_id_that_occurs_twice_is_dropped_the_second_time() -> None:
 
 def test_a_reference_into_another_providers_store_is_refused() -> None:
     with pytest.raises(RequestRefused, match="item_reference"):
-        cleaned("openai-responses", {"input": [{"type": "item_reference", "id": "msg_1"}]}, "other")
+        cleaned("openai-responses", {"input": [{"type": "item_reference", "id": "msg_1"}]}, [], own=[])
 
 
 @pytest.mark.parametrize(("client", "body"), BODIES)
 def test_history_of_ones_own_is_not_touched_at_all(client: Wire, body: dict[str, Any]) -> None:
-    assert cleaned(client, body, "ours", "ours") == (body, ())
+    assert cleaned(client, body, [], own=body) == (body, ())
+    assert cleaned(client, body, []) == (body, ())
     assert clean(client, body, NOBODY, Notes()) is body
-    assert clean(client, body, Turns("ours", (None,)), Notes()) is body
+    assert clean(client, body, Trust("ours"), Notes()) is body
 
 
 @pytest.mark.parametrize(("client", "body"), BODIES)
-def test_unknown_turns_can_be_held_to_be_foreign(client: Wire, body: dict[str, Any]) -> None:
-    distrusting = clean(client, body, Turns("ours", (), keep_unknown=False), Notes())
-    assert distrusting == cleaned(client, body, "other", "other")[0]
+def test_what_nobody_proved_to_be_ones_own_can_be_held_to_be_foreign(
+    client: Wire, body: dict[str, Any]
+) -> None:
+    assert cleaned(client, body, [], own=[]) == cleaned(client, body, body)
+    assert cleaned(client, body, [], own=[])[0] != body
+
+
+def test_a_turn_is_told_as_one_provider_made_it() -> None:
+    """A call whose reasoning is gone must lose its id as well: a provider that has the one asks for the other."""
+    made, _ = cleaned("openai-responses", ITEMS, ITEMS["input"][1])
+    assert [item.get("id") for item in made["input"]] == ["u1", None, None, "msg_1"]
+    made, _ = cleaned("openai-responses", ITEMS, [], own=[ITEMS["input"][1], ITEMS["input"][4]])
+    assert [item.get("id") for item in made["input"]] == ["u1", None, None, "msg_1"]
 
 
 @pytest.mark.parametrize(("client", "body"), BODIES)
 def test_cleaning_twice_is_cleaning_once(client: Wire, body: dict[str, Any]) -> None:
-    once, _ = cleaned(client, body, "other", "other")
-    again, names = cleaned(client, once, "other", "other")
+    once, _ = cleaned(client, body, body)
+    again, names = cleaned(client, once, body)
     assert (again, names) == (once, ())
     assert again is once
 
 
-def test_turns_are_counted_as_the_provider_saw_them() -> None:
-    assert count("anthropic", MESSAGES) == 2
-    assert count("openai", CHAT) == 1
-    assert count("openai-responses", ITEMS) == 2
-    assert count("openai-responses", {"input": "hi"}) == 0
-    assert count("openai", {"messages": [5, None]}) == 0
+def test_proofs_are_the_same_in_events_in_answers_and_where_they_are_quoted() -> None:
+    block = {
+        "type": "thinking",
+        "thinking": 'a "signature": "forged-in-words"',
+        "signature": "signed-by-them",
+    }
+    event = b'data: {"delta":{"type":"signature_delta","signature":"signed-by-them"}}\n\n'
+    assert proved("anthropic", [block]) == frozenset(proofs.found("anthropic", event))
+    assert len(proved("anthropic", [block])) == 1
+    hidden = {"data": "hidden-by-them", "type": "redacted_thinking"}
+    assert proved("anthropic", hidden) == proved("anthropic", SIGNED) - proved("anthropic", block)
+    assert proved("anthropic", {"type": "image", "data": "a-picture"}) == frozenset()
+    sealed = {"type": "reasoning.encrypted", "data": "sealed-by-them"}
+    assert len(proved("openai", [sealed, {"signature": "signed-by-them"}])) == 2
+    done = b'data: {"type":"response.output_item.done","item":{"id":"rs_1","encrypted_content":"e"}}\n\n'
+    assert frozenset(proofs.found("openai-responses", done)) == proved("openai-responses", ITEMS["input"][1])
+    assert list(proofs.found("openai-responses", b'{"item_id":"rs_1","delta":"x"}')) == []
 
 
 JSON = st.recursive(
@@ -174,8 +207,8 @@ def test_what_has_no_form_is_left_to_the_reader(client: Wire, value: Any) -> Non
         {name: [value]},
         {name: [{"role": "assistant", "content": value, "tool_calls": value}]},
     ):
-        clean(client, body, Turns("ours", ("other",)), Notes())
-        count(client, body)
+        for trust in (Trust("ours", own=frozenset()), Trust("ours", proved(client, value))):
+            clean(client, body, trust, Notes())
 
 
 def test_translation_cleans_first() -> None:
@@ -185,7 +218,7 @@ def test_translation_cleans_first() -> None:
             upstream,
             MESSAGES | {"max_tokens": 99},
             model="m",
-            turns=Turns("ours", ("other", "other")),
+            trust=Trust("ours", own=frozenset()),
         )
         assert made.warnings == ("thinking",)
         assert b"signature" not in made.body

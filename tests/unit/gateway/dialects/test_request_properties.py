@@ -158,7 +158,7 @@ def _attack(client: Wire, upstream: Wire, seed: int) -> None:
     )
     with suppress(RequestRefused):
         translate.request(
-            client, upstream, question, model="m", quirks=quirks, turns=translate.Turns("a", ("b", None))
+            client, upstream, question, model="m", quirks=quirks, trust=translate.Trust("a", own=frozenset())
         )
 
 

@@ -1,38 +1,40 @@
 """History another provider produced: its item ids and signatures are dropped, its words and tool pairs stay."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
+import orjson
 
+from tidegate.gateway.dialects import proofs
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.faults import Notes, RequestRefused
 
 _Json = dict[str, Any]
 
 
-class Turns(msgspec.Struct, frozen=True):
-    """Which provider produced each assistant turn of a conversation.
+class Trust(msgspec.Struct, frozen=True):
+    """What of a conversation a provider can be told, by the digests of `proofs`.
 
-    `provider`: who is asked now. `produced_by`: one name per assistant turn in order (consecutive assistant
-    messages or items are one turn); None, or a turn beyond the end, is unknown. Unknown turns keep what they
-    have unless `keep_unknown` is false.
+    `provider`: who is asked now. Without `own`, a turn in which something `foreign` stands loses all that only its
+    provider can read. With it, every turn does in which anything is not `own`.
     """
 
     provider: str = ""
-    produced_by: tuple[str | None, ...] = ()
-    keep_unknown: bool = True
+    foreign: frozenset[bytes] = frozenset()
+    own: frozenset[bytes] | None = None
 
-    def is_foreign(self, turn: int) -> bool:
-        """Did another provider produce this turn (counted from 0)?"""
-        producer = self.produced_by[turn] if turn < len(self.produced_by) else None
-        return not self.keep_unknown if producer is None else producer != self.provider
-
-
-NOBODY = Turns()
+    def is_foreign(self, turn: Collection[bytes]) -> bool:
+        """Must another provider have produced this turn, in which these digests were found?"""
+        if self.own is None:
+            return not self.foreign.isdisjoint(turn)
+        return not turn or not self.own.issuperset(turn)
 
 
-def clean(client: Wire, body: _Json, turns: Turns, notes: Notes) -> _Json:
+NOBODY = Trust()
+
+
+def clean(client: Wire, body: _Json, trust: Trust, notes: Notes) -> _Json:
     """The body with its foreign turns cleaned; the same object when there was nothing to drop.
 
     Pure, on the client's JSON of any of the three dialects; what is not of its form is left for the reader to
@@ -43,12 +45,13 @@ def clean(client: Wire, body: _Json, turns: Turns, notes: Notes) -> _Json:
     if not isinstance(items, list):
         return body
     cleaner = _CLEANERS[client]
+    foreign = _foreign_turns(client, items, trust)
     seen: set[str] = set()
     kept: list[Any] = []
     for item, turn in _numbered(items, client):
         if not isinstance(item, dict):
             kept.append(item)
-        elif turn is not None and turns.is_foreign(turn):
+        elif turn in foreign:
             kept += cleaner(item, notes)
         else:
             kept.append(_without_second_id(item, seen, notes) if client == "openai-responses" else item)
@@ -57,11 +60,22 @@ def clean(client: Wire, body: _Json, turns: Turns, notes: Notes) -> _Json:
     return body | {name: kept}
 
 
-def count(client: Wire, body: _Json) -> int:
-    """How many assistant turns the conversation has."""
-    items = body.get("input" if client == "openai-responses" else "messages")
-    turns = [turn for _, turn in _numbered(items, client)] if isinstance(items, list) else []
-    return max((turn + 1 for turn in turns if turn is not None), default=0)
+def _foreign_turns(client: Wire, items: list[Any], trust: Trust) -> set[int]:
+    """The numbers of the assistant turns that another provider produced."""
+    if trust == NOBODY:
+        return set()
+    found: dict[int, set[bytes]] = {}
+    for item, turn in _numbered(items, client):
+        if turn is not None:
+            found.setdefault(turn, set()).update(proofs.found(client, _json(item)))
+    return {turn for turn, digests in found.items() if trust.is_foreign(digests)}
+
+
+def _json(item: Any) -> bytes:
+    try:
+        return orjson.dumps(item)
+    except orjson.JSONEncodeError:  # nested too deep: the writer refuses it
+        return b""
 
 
 def _numbered(items: list[Any], client: Wire) -> Iterator[tuple[Any, int | None]]:

@@ -28,7 +28,7 @@ from tidegate.gateway.dialects import (
 from tidegate.gateway.dialects.blocks import Answer, Request, Sampling, Wire
 from tidegate.gateway.dialects.faults import AnswerMalformed, Notes, RequestRefused
 from tidegate.gateway.dialects.for_client import Context, restored
-from tidegate.gateway.dialects.history import NOBODY, Turns
+from tidegate.gateway.dialects.history import NOBODY, Trust
 from tidegate.gateway.dialects.names import ToolNames
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.errors import Code, GatewayError
@@ -62,7 +62,7 @@ def request(
     *,
     model: str,
     quirks: Quirks = PLAIN,
-    turns: Turns = NOBODY,
+    trust: Trust = NOBODY,
     created_s: int = 0,
     answer_id: str = "",
     cache_key: str | None = None,
@@ -77,7 +77,7 @@ def request(
     """
     notes = Notes()
     names = ToolNames(_WRITERS[upstream].MAX_NAME_CHARACTERS)
-    cleaned = history.clean(client, body, turns, notes)
+    cleaned = history.clean(client, body, trust, notes)
     custom: frozenset[str] = frozenset()
     if client == upstream:
         written = same_dialect.write(client, seals.without(client, cleaned, notes), model, quirks, notes)
