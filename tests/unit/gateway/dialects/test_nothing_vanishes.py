@@ -94,6 +94,16 @@ def test_an_unknown_field_of_any_object_is_carried_or_named_or_refused(
         assert lost(client, upstream, body, quirks) == []
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("quirks", [PLAIN, KEEPS], ids=["plain", "keeps"])
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_nothing_vanishes_from_any_conversation_of_the_corpus(
+    client: Wire, upstream: Wire, quirks: Quirks
+) -> None:
+    for seed in range(4, 150):
+        assert lost(client, upstream, asked(Random(seed), client), quirks) == [], seed
+
+
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
 def test_of_the_requests_that_hold_everything_at_least_one_is_not_refused(
     client: Wire, upstream: Wire
