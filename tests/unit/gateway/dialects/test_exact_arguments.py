@@ -18,7 +18,7 @@ from support.dialect_calls import CONTEXT, LEAST
 from tidegate.gateway.attempt import parse_json
 from tidegate.gateway.crossings import Crossings, Speech
 from tidegate.gateway.dialects import exact_numbers, translate
-from tidegate.gateway.dialects.history import NOBODY, Turns
+from tidegate.gateway.dialects.history import NOBODY, Trust
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.dialects.stream import TranslatedPhases
 
@@ -150,8 +150,8 @@ def test_the_history_of_a_request_keeps_the_digits_of_every_number(
     text = arguments(number)
     quirks = Quirks(no_sampling=True) if client == upstream else PLAIN
     made = Crossings(client, history(client, text), created_s=1, answer_id="a")
-    for turns in (NOBODY, Turns("x", ("y",))):  # the body is parsed again for another history
-        crossed = made.for_target(Speech((upstream,), quirks), turns)
+    for trust in (NOBODY, Trust("x", own=frozenset())):  # the body is parsed again for another history
+        crossed = made.for_target(Speech((upstream,), quirks), trust)
         assert crossed is not None
         assert said(upstream, joined(crossed.around_model, b'"real"').replace(b": ", b":")) == text
 
