@@ -57,6 +57,7 @@ def _chat() -> list[dict[str, Any]]:
     return [
         {"messages": talk, "tools": tools, "tool_choice": named, "response_format": form},
         {"messages": talk[2:3], "response_format": {"type": "json_object"}, "metadata": {"a": "b"}},
+        {"messages": talk[2:3], "tools": tools, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [named, {"type": "custom", "custom": {"name": "g"}}]}}},
         {"messages": talk[2:3], "stream": True, "stream_options": {"include_usage": True, "include_obfuscation": False}, "prediction": {"type": "content", "content": "x"}},
     ]  # fmt: skip
 
@@ -91,7 +92,13 @@ def _messages() -> list[dict[str, Any]]:
         },
         {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": {"b": 1}}, "caller": {"type": "direct"}},
     ]
-    result = {"type": "tool_result", "tool_use_id": "c1", "is_error": True, "content": shown[:3]}
+    reference = {"type": "tool_reference", "tool_name": "f"}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "c1",
+        "is_error": True,
+        "content": [*shown[:3], reference],
+    }
     talk = [
         {"role": "user", "content": shown},
         {"role": "assistant", "content": said},
@@ -100,6 +107,7 @@ def _messages() -> list[dict[str, Any]]:
     tools = [
         {"name": "f", "description": "d", "input_schema": _CLOSED, "strict": True, "cache_control": _MARK},
         {"type": "web_search_20250305", "name": "web_search", "user_location": {"type": "approximate"}},
+        {"type": "bash_20250124", "name": "bash", "cache_control": _MARK},
     ]
     by_url = {
         "role": "user",
@@ -145,11 +153,16 @@ def _responses() -> list[dict[str, Any]]:
         "verbosity": "low",
     }
     named = {"type": "function", "name": "h"}
+    late = [
+        {"type": "additional_tools", "role": "developer", "tools": [function | {"name": "late"}]},
+        {"type": "tool_search_output", "call_id": "c3", "tools": [function | {"name": "found"}]},
+    ]
     return [
         {"input": items, "tools": tools, "tool_choice": named, "text": form, "instructions": "i"},
         {"input": "q", "reasoning": {"effort": "low", "summary": "auto"}, "include": ["reasoning.encrypted_content"], "metadata": {"a": "b"}},
         {"input": "q", "stream": True, "stream_options": {"include_obfuscation": False}, "text": {"format": {"type": "json_object"}}},
         {"input": [{"role": "user", "content": [{"type": "input_file", "file_url": "https://a.test/a.pdf"}]}]},
+        {"input": [items[0], *late, {"role": "user", "content": "q"}], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "late"}, {"type": "web_search"}]}},
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/reference/{settings,events,errors,cli}.md from the code: `python tests/support/reference_docs.py`."""
+"""Writes docs/reference/{settings,events,errors,cli,dialects}.md from the code: `python tests/support/reference_docs.py`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "docs" / "reference"
 sys.path.insert(0, str(ROOT / "tests"))
 
+from support.reference_dialects import dialects_md  # noqa: E402
 from support.reference_words import ERRORS, SETTINGS, TABLES  # noqa: E402
 
 PARTS: tuple[type[msgspec.Struct], ...] = (
@@ -306,6 +307,7 @@ PAGES: dict[str, Any] = {
     "events.md": events_md,
     "errors.md": errors_md,
     "cli.md": cli_md,
+    "dialects.md": dialects_md,
 }
 
 

@@ -120,7 +120,7 @@ def _allowed(choice: Fields, notes: Notes, inner_name: bool) -> ToolChoice:
         if kind in {"function", "custom"}:
             named = entry.inner(kind) if inner_name else entry
             names.append(named.needed_text("name") if named else "")
-            leave_item(entry, "tool_choice.tools", notes)
+        leave_item(entry, "tool_choice.tools", notes)
     return ToolChoice(mode, allowed=tuple(names))  # type: ignore[arg-type]
 
 

@@ -26,6 +26,10 @@ _HARMLESS: dict[str, Any] = {
     "background": False,
     "top_logprobs": 0,
 }
+_OF_TOOL_ITEMS: dict[str, Any] = dict.fromkeys(
+    ("id", "status", "role", "call_id", "execution"), openai_options.ALWAYS
+)
+"""What an item that brings tools says of itself: nothing another vendor could use."""
 _ENCRYPTED = "reasoning.encrypted_content"
 
 
@@ -76,12 +80,14 @@ def _note_cache_options(top: Fields, notes: Notes) -> None:
 def _all_tools(top: Fields, notes: Notes) -> tuple[Tool, ...]:
     """Those of the request, then those that came with an item: elsewhere every tool is there from the start."""
     found: dict[str, Tool] = {}
-    owners = [top]
+    later: list[Fields] = []
     if isinstance(top.raw("input"), list):
-        owners += [item for item in top.each("input") if item.raw("type") in responses_items.WITH_TOOLS]
-    for owner in owners:
+        later = [item for item in top.each("input") if item.raw("type") in responses_items.WITH_TOOLS]
+    for owner in (top, *later):
         for tool in [tool for item in owner.each("tools") for tool in _tools(item, notes)]:
             found.setdefault(tool.name, tool)
+    for item in later:
+        openai_options.leave_item(item, "input", notes, _OF_TOOL_ITEMS)
     return tuple(found.values())
 
 
