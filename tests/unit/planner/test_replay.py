@@ -78,6 +78,24 @@ def test_a_decision_from_before_factors_replays_to_its_own_bytes_on_snapshots_th
     assert verify(made, world.routing, world.snapshots) == Verification("identical")
 
 
+@FAIR
+@given(ailing_worlds())
+def test_a_decision_from_before_ejection_was_read_replays_to_its_own_bytes(world: World) -> None:
+    """The snapshots that it read may have told of it."""
+    unaware = {
+        subject: each
+        if each.target is None
+        else msgspec.structs.replace(each, target=msgspec.structs.replace(each.target, ejected=False))
+        for subject, each in world.snapshots.items()
+    }
+    made = msgspec.structs.replace(
+        plan(view_of(world.routing, unaware), world.ask, world.local), decide_version=3
+    )
+    again = replay(made, world.routing, world.snapshots)
+    assert msgspec.json.encode(again) == msgspec.json.encode(made)
+    assert verify(made, world.routing, world.snapshots) == Verification("identical")
+
+
 def test_a_decision_of_before_is_told_when_it_comes_out_otherwise() -> None:
     """Its tier was not part of what it read: one that was, is another decision."""
     made = msgspec.structs.replace(recorded(), decide_version=3, chosen=None)

@@ -13,10 +13,11 @@ from tidegate.events.types import PoolId, TargetId
 from tidegate.planner.decide import DECIDE_VERSION, decide
 from tidegate.planner.view import view_of
 
-REPLAYED_VERSIONS = frozenset({3, 4, DECIDE_VERSION})
-"""Versions whose decisions this one makes again bit by bit. 3 knew no service tiers, and its asks tell of none;
-4 knew no factors, and is not told of any."""
+_EJECTION_SINCE = 4
 _FACTORS_SINCE = 5
+REPLAYED_VERSIONS = frozenset({3, 4, DECIDE_VERSION})
+"""Versions whose decisions this one makes again bit by bit. 3 knew no service tiers, and its asks tell of none; it did
+not read ejection, 4 no factors: neither is told of them."""
 
 Outcome = Literal["identical", "different", "other_version", "input_missing"]
 
@@ -45,8 +46,8 @@ def replay(decision: DecisionMade, routing: Routing, snapshots: Mapping[str, Rat
     for verdict in decision.candidates:
         _select(read, snapshots, target_subject(verdict.target), verdict.target_version)
         _select(read, snapshots, pool_subject(verdict.pool), verdict.pool_version)
-    if decision.decide_version < _FACTORS_SINCE and decision.decide_version in REPLAYED_VERSIONS:
-        read = {subject: _without_factors(snapshot) for subject, snapshot in read.items()}
+    if decision.decide_version in REPLAYED_VERSIONS:
+        read = {subject: _as_read_by(decision.decide_version, each) for subject, each in read.items()}
     view = view_of(routing, read, only=decision.ask.route)
     if view.digest != decision.config:
         raise InputMissing(f"decision {decision.decision} read config {decision.config}, not {view.digest}")
@@ -118,11 +119,16 @@ def _select(
     read[subject] = snapshot
 
 
-def _without_factors(snapshot: RateSnapshot) -> RateSnapshot:
-    """As versions read it that knew of none."""
-    if snapshot.target is None or snapshot.target.billed is None:
+def _as_read_by(version: int, snapshot: RateSnapshot) -> RateSnapshot:
+    """Without what the version did not read."""
+    belief = snapshot.target
+    if belief is None:
         return snapshot
-    return msgspec.structs.replace(snapshot, target=msgspec.structs.replace(snapshot.target, billed=None))
+    if version < _EJECTION_SINCE and belief.ejected:
+        belief = msgspec.structs.replace(belief, ejected=False)
+    if version < _FACTORS_SINCE and belief.billed is not None:
+        belief = msgspec.structs.replace(belief, billed=None)
+    return snapshot if belief is snapshot.target else msgspec.structs.replace(snapshot, target=belief)
 
 
 def _recorded(verdicts: Mapping[TargetId, CandidateVerdict], target: TargetId, pool: PoolId) -> LocalView:
