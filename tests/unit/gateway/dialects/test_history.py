@@ -223,3 +223,47 @@ def test_translation_cleans_first() -> None:
         assert made.warnings == ("thinking",)
         assert b"signature" not in made.body
         assert b"t1" in made.body
+
+
+LOOP: dict[str, Any] = {
+    "max_tokens": 9_000,
+    "thinking": {"type": "enabled", "budget_tokens": 4_000},
+    "messages": MESSAGES["messages"][:3],
+}
+
+
+def told_another(**changes: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What a provider of the same dialect is told that made none of it."""
+    trust = Trust("ours", own=frozenset())
+    made = translate.request("anthropic", "anthropic", LOOP | changes, model="m", trust=trust)
+    return json.loads(made.body), made.warnings
+
+
+def test_a_loop_of_calls_goes_on_without_thinking_where_the_thinking_that_began_it_is_left_out() -> None:
+    """A provider wants it back, and refuses to think without it."""
+    clears = {"edits": [{"type": "clear_thinking_20251015"}, {"type": "clear_tool_uses_20250919"}]}
+    made, names = told_another(context_management=clears)
+    assert "thinking" not in made
+    assert made["context_management"] == {"edits": [{"type": "clear_tool_uses_20250919"}]}
+    assert names == ("thinking",)
+    assert "context_management" not in told_another()[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"thinking": {"type": "adaptive"}},
+        {"messages": MESSAGES["messages"]},
+        {"messages": [*MESSAGES["messages"][:2], {"role": "user", "content": "never mind"}]},
+        {"messages": [RESULT]},
+        {"messages": []},
+    ],
+)
+def test_where_no_loop_was_begun_another_provider_thinks_as_asked(changes: dict[str, Any]) -> None:
+    assert told_another(**changes)[0]["thinking"] == (LOOP | changes)["thinking"]
+
+
+def test_a_loop_that_has_its_thinking_goes_on_thinking() -> None:
+    trust = Trust("ours", own=proved("anthropic", SIGNED))
+    made = translate.request("anthropic", "anthropic", LOOP, model="m", trust=trust)
+    assert json.loads(made.body)["thinking"] == LOOP["thinking"]

@@ -1,7 +1,6 @@
 """What only its provider can read: signatures, sealed reasoning, item ids; told apart by digests. Pure."""
 
 import re
-from collections.abc import Iterator
 from hashlib import blake2b
 
 from tidegate.gateway.dialects.blocks import Wire
@@ -14,10 +13,10 @@ _ITEM = re.compile(rb'"(?:id|encrypted_content)"\s*+:\s*+"([^"\\]++)"')
 """Text cannot forge one: inside a JSON string quotes are escaped. What has an escape itself is not found."""
 
 
-def found(client: Wire, json: bytes) -> Iterator[bytes]:
+def found(client: Wire, json: bytes) -> list[bytes]:
     """The digests of all that stands in a request, an answer or events of a client's dialect."""
-    for text in _texts(client, json):
-        yield blake2b(text, digest_size=_DIGEST_BYTES).digest()
+    texts = _texts(client, json)
+    return [blake2b(text, digest_size=_DIGEST_BYTES).digest() for text in texts] if texts else texts
 
 
 def _texts(client: Wire, json: bytes) -> list[bytes]:

@@ -24,6 +24,7 @@ from tidegate.gateway.dialects import (
     same_dialect,
     seals,
     tool_choices,
+    tool_loops,
 )
 from tidegate.gateway.dialects.blocks import Answer, Request, Sampling, Wire
 from tidegate.gateway.dialects.faults import AnswerMalformed, Notes, RequestRefused
@@ -80,7 +81,10 @@ def request(
     cleaned = history.clean(client, body, trust, notes)
     custom: frozenset[str] = frozenset()
     if client == upstream:
-        written = same_dialect.write(client, seals.without(client, cleaned, notes), model, quirks, notes)
+        cleaned = seals.without(client, cleaned, notes)
+        if client == "anthropic":
+            cleaned = tool_loops.without_lost_thinking(cleaned, notes)
+        written = same_dialect.write(client, cleaned, model, quirks, notes)
     else:
         read = tool_choices.checked(_READERS[client](cleaned, notes))
         if cache_key is not None and (read.cache_key is not None or _takes_cache_key(upstream, quirks)):
