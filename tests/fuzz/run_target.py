@@ -15,7 +15,7 @@ sys.path.insert(0, str(HERE.parent))
 
 atheris: Any = importlib.import_module("atheris")  # only where it has a wheel
 
-with atheris.instrument_imports(include=["tidegate.gateway"]):
+with atheris.instrument_imports(include=["tidegate.gateway", "tidegate.runtime.pricebook"]):
     from support.fuzz_targets import TARGETS
 
 from support.dialect_mutations import mutated  # noqa: E402

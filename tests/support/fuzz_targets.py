@@ -16,16 +16,24 @@ from support.around import joined
 from support.dialect_answers import WIRES
 from support.dialect_calls import CONTEXT
 from support.sse_reader import Event, SseReader, reference
+from tidegate.events.types import Dialect
 from tidegate.gateway.dialects import translate
 from tidegate.gateway.dialects.faults import AnswerMalformed, RequestRefused
 from tidegate.gateway.dialects.quirks import PLAIN, Quirks
 from tidegate.gateway.dialects.stream import TranslatedPhases
+from tidegate.gateway.outbound.framing import MAX_HEADERS, FramingFault, ResponseReader
 from tidegate.gateway.phases import StreamPhases
+from tidegate.gateway.rate_limits import Limit, limits_of, told
 from tidegate.gateway.refusals import Refusal
 from tidegate.gateway.request_head import Fields, read_head
 from tidegate.gateway.server_limits import ServerLimits
 from tidegate.gateway.splice import Around, SpliceRefused, around_model, around_parsed_model
 from tidegate.gateway.sse import UnitCutter, split_units
+from tidegate.gateway.taxonomy import classify_answer
+from tidegate.gateway.timing import MAX_AHEAD_NS
+from tidegate.gateway.usage import MAX_COUNT
+from tidegate.runtime.pricebook import csv_table, litellm, price_file
+from tidegate.runtime.pricebook.entries import Unreadable
 
 PAIRS = list(product(WIRES, WIRES))
 """Client and upstream; the first byte of an input chooses one."""
@@ -208,6 +216,92 @@ def request_head(data: bytes) -> None:
     assert all(b"_" not in name or name == b"session_id" for name, _ in found.fields)
 
 
+def _read_response(data: bytes, size: int, *, is_head_request: bool) -> Any:
+    """What an upstream's bytes come to: None where they break the protocol."""
+    reader = ResponseReader()
+    reader.begin(is_head_request=is_head_request)
+    try:
+        for piece in reads(data, size):
+            reader.feed(piece)
+    except FramingFault:
+        return None
+    body = b"".join(reader.parts)
+    assert reader.is_complete or not reader.may_reuse()
+    assert not (reader.is_complete and reader.ends_at_eof())
+    assert reader.is_head_complete or not (body or reader.is_complete)
+    if reader.is_head_complete:
+        assert 200 <= reader.status < 600
+        assert len(reader.headers) <= MAX_HEADERS
+        assert not body or not (is_head_request or reader.status in {204, 304})
+        for name, value in reader.headers:
+            assert name == name.lower()
+            assert not {b"\r", b"\n", b"\0"} & {bytes([each]) for each in name + value}
+    # Of a head that is not whole, how much was seen depends on where it was cut.
+    return reader.is_head_complete and (
+        reader.status,
+        reader.headers,
+        body,
+        reader.is_complete,
+        reader.may_reuse(),
+    )
+
+
+def framing(data: bytes) -> None:
+    """First byte: whether HEAD was asked; second: size of the reads. An answer is the same however it was read."""
+    head, answer = data[:2], data[2:]
+    if len(head) == 2:
+        made = [_read_response(answer, size, is_head_request=head[0] >= 128) for size in (0, head[1])]
+        assert made[0] == made[1]
+
+
+_NOW_NS = 1_800_000_000_000_000_000
+_LIMIT_DIALECTS: tuple[Dialect, ...] = ("openai", "anthropic")
+
+
+def limits(data: bytes) -> None:
+    """Lines of headers. What is left of a limit is bounded, and told in either dialect it is read as the same."""
+    lines = [line.partition(b":") for line in data.split(b"\n")]
+    fields = [(name.strip().lower(), value.strip()) for name, _, value in lines]
+    found = limits_of(fields, _NOW_NS)
+    assert [limit.scope for limit in found] == sorted({limit.scope for limit in found})
+    named = {name.decode("latin-1"): value.decode("latin-1") for name, value in fields}
+    failure = classify_answer(429, named, b"", _NOW_NS)
+    waits_ns = [(failure.retry_after_ms or 0) * 1_000_000, (failure.reset_at_ns or _NOW_NS) - _NOW_NS]
+    assert all(0 <= wait_ns <= MAX_AHEAD_NS for wait_ns in waits_ns)
+    for limit in found:
+        assert all(0 <= count <= MAX_COUNT for count in (limit.limit, limit.remaining) if count is not None)
+        assert limit.resets_at_ns is None or _NOW_NS < limit.resets_at_ns <= _NOW_NS + MAX_AHEAD_NS
+        for dialect in _LIMIT_DIALECTS:
+            _check_told(limit, dialect)
+
+
+def _check_told(limit: Limit, dialect: Dialect) -> None:
+    said = list(told([limit], dialect, _NOW_NS))
+    assert all(text.isascii() and text.decode().isprintable() for field in said for text in field)
+    for again in limits_of(said, _NOW_NS):  # scopes with digits have no name in OpenAI's dialect
+        assert (again.scope, again.limit, again.remaining) == (limit.scope, limit.limit, limit.remaining)
+        if again.resets_at_ns is not None:
+            assert limit.resets_at_ns is not None
+            assert 0 <= again.resets_at_ns - limit.resets_at_ns < 2_000_000_000
+
+
+def prices(data: bytes) -> None:
+    """First byte: CSV, LiteLLM's table or a price file. Models that can be written and read back, or a refusal."""
+    text = data[1:].decode("utf-8", "replace")
+    with suppress(Unreadable):
+        if data[:1] < b"\x55":
+            models = csv_table.read(text, "t").models
+        elif data[:1] < b"\xaa":
+            models = litellm.read(text.encode(), "t").models
+        else:
+            models = list(price_file.parse(text, "t"))
+        try:
+            again = price_file.parse(price_file.written(models, "t"), "t")
+        except Unreadable as error:
+            raise AssertionError(str(error)) from error
+        assert list(again) == models
+
+
 Kind = Literal["stream", "json", "text"]
 TARGETS: dict[str, tuple[Callable[[bytes], None], Kind, int]] = {
     "sse": (sse, "text", 1),
@@ -217,5 +311,8 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], Kind, int]] = {
     "requests": (requests, "json", 1),
     "splice": (splice, "json", 1),
     "request_head": (request_head, "text", 0),
+    "framing": (framing, "text", 2),
+    "limits": (limits, "text", 0),
+    "prices": (prices, "text", 1),
 }
 """Name → promise, what its input looks like, and how many bytes in front of that choose."""

@@ -298,6 +298,41 @@ def test_rows_that_vary_no_price_are_left_out_by_line(rows: str, line: int, said
     assert all(price.variants == () for each in found.models for price in each.prices)
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("p/m,4052-03,1,2", "`4052-03` is not between 1970 and 2200"),
+        ("p/m,1969-12-31,1,2", "`1969-12-31` is not between 1970 and 2200"),
+        ("p/m,,1000001,2", "`1000001` is no price: more than a million dollars per million"),
+        ("p/\x7fm,,1,2", "a name with letters that cannot be printed"),
+    ],
+)
+def test_what_no_config_could_hold_is_left_out_by_line(row: str, said: str) -> None:
+    found = csv_table.read(f"model,from,input_uncached,output\n{row}\n", "f")
+    assert found == csv_table.CsvTable([], {"f:2": said})
+
+
+def test_a_csv_that_cannot_be_cut_into_cells_is_refused_by_line() -> None:
+    with pytest.raises(Unreadable, match=r"^f:2: field larger than field limit"):
+        csv_table.read(f"model,input_uncached,output\np/m,1,{'2' * 200_000}\n", "f")
+
+
+@pytest.mark.parametrize(
+    "odd", [{"mode": []}, {"tiered_pricing": 5}, {"tiered_pricing": [{"range": []}]}, {"tiered_pricing": [5]}]
+)
+def test_an_entry_of_odd_shape_is_left_out_and_stops_no_import(odd: dict[str, Any]) -> None:
+    usual = {
+        "mode": "chat",
+        "litellm_provider": "p",
+        "input_cost_per_token": 1e-06,
+        "output_cost_per_token": 1e-06,
+    }
+    found = table(a=usual | odd, b=usual)
+    assert [each.id for each in found.models] == ["p/b"]
+    assert list(found.left_out) == ["a"]
+    assert found.left_out["a"].startswith("cannot be read: ")
+
+
 def test_columns_beside_the_prices_are_no_mistake() -> None:
     found = csv_table.read("model,input_uncached,output,note,max_input_tokens\np/m,1,2,x,9\n", "f")
     assert (len(found.models), found.left_out) == (1, {})

@@ -69,6 +69,7 @@ FAULTS = {
     "body in a 204": b"HTTP/1.1 204 None\r\ncontent-length: 2\r\n\r\nok",
     "201 headers": OK + b"x: y\r\n" * 201 + b"\r\n",
     "65 KiB of headers": OK + b"x: " + b"y" * 66_000 + b"\r\n\r\n",
+    "a body of an interim answer": b"HTTP/1.1 199 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n",
     "65 KiB of interim heads": b"HTTP/1.1 103 Hints\r\nlink: %b\r\n\r\n" % (b"y" * 9000) * 8,
     "72 KiB of headers and the body at once": OK
     + (b"x: %b\r\n" % (b"y" * 8000)) * 9

@@ -144,7 +144,7 @@ class ResponseReader:
 
     def on_body(self, body: bytes) -> None:
         """One piece of body as it lay in the fed bytes."""
-        if self.is_complete:
+        if self.is_complete or self._is_interim:
             self._refuse("body in a response that has none")
         self.parts.append(body)
 

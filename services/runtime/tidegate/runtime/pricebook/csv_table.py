@@ -15,6 +15,7 @@ from tidegate.runtime.pricebook.entries import (
     PER_THOUSAND,
     ModelPrices,
     Unreadable,
+    checked_id,
     nanousd,
     provenance,
     variant_key,
@@ -35,6 +36,7 @@ _KNOWN = frozenset({"provider", "model", "from", "source", *_PLACE, *NUMBERS, *_
 _BESIDE = frozenset({"comment", "kind", "max_input_tokens", "max_output_tokens", "note", "notes"})
 """Columns that say nothing of what is charged."""
 _USUAL = (None, None)
+_LAST_S = int(dt.datetime(2200, 1, 1, tzinfo=dt.UTC).timestamp())
 
 _Place = tuple[str | None, int | None]
 
@@ -122,15 +124,18 @@ def read(text: str, source: str, day: dt.date | None = None) -> CsvTable:
     and `source`. An empty cell is no price. Raises Unreadable when columns are missing, unknown or doubled, for cells
     without a column, and for two rows that say the same.
     """
-    rows = csv.DictReader(io.StringIO(text))
-    columns = _columns(rows.fieldnames or (), source)
+    rows = csv.DictReader(io.StringIO(text, newline=""))
     left_out: dict[str, str] = {}
     found = _Rows(source, left_out)
-    for row in rows:
-        where = f"{source}:{rows.line_num}"
-        if row.get(None) is not None:  # pyright: ignore[reportArgumentType, reportCallIssue]
-            raise Unreadable(f"{where}: more cells than columns")
-        found.add({columns[name]: value.strip() for name, value in row.items() if value}, where)
+    try:
+        columns = _columns(rows.fieldnames or (), source)
+        for row in rows:
+            where = f"{source}:{rows.line_num}"
+            if row.get(None) is not None:  # pyright: ignore[reportArgumentType, reportCallIssue]
+                raise Unreadable(f"{where}: more cells than columns")
+            found.add({columns[name]: value.strip() for name, value in row.items() if value}, where)
+    except csv.Error as error:
+        raise Unreadable(f"{source}:{rows.line_num + 1}: {error}") from error
     return CsvTable(list(found.models(day)), left_out)
 
 
@@ -154,7 +159,7 @@ def _name(cells: Mapping[str, str]) -> str:
     model, provider = cells.get("model", ""), cells.get("provider", "")
     if not model:
         raise Unreadable("a row without `model`")
-    return f"{provider}/{model}" if provider else model
+    return checked_id(provider, model)
 
 
 def _numbers(cells: Mapping[str, str]) -> dict[str, int]:
@@ -178,4 +183,7 @@ def _instant(text: str) -> int:
     if not text:
         return 0
     moment = dt.datetime.fromisoformat(f"{text}-01" if len(text) == len("2026-11") else text)
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()) * 1_000_000_000
+    instant_s = int((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp())
+    if not 0 <= instant_s < _LAST_S:
+        raise Unreadable(f"`{text}` is not between 1970 and 2200")
+    return instant_s * 1_000_000_000

@@ -41,6 +41,10 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return self.id.partition("/")[2]
 
 
+MAX_PRICE_NANOUSD = 10**15
+"""As much as a config takes: a million dollars per million tokens."""
+
+
 class Unreadable(ValueError):
     """A table of prices that is none; the message says where and why."""
 
@@ -56,7 +60,10 @@ def nanousd(amount: Any, unit: int) -> int:
         raise Unreadable(f"`{amount}` is no price") from error
     if not value.is_finite() or value < 0 or value.adjusted() > 9:
         raise Unreadable(f"`{amount}` is no price")
-    return int((value * unit).to_integral_value(ROUND_HALF_UP))
+    found = int((value * unit).to_integral_value(ROUND_HALF_UP))
+    if found > MAX_PRICE_NANOUSD:
+        raise Unreadable(f"`{amount}` is no price: more than a million dollars per million")
+    return found
 
 
 _SOURCE_CHARS = 256
@@ -66,7 +73,16 @@ _KEPT = 24
 def provenance(origin: str, day: dt.date | None) -> str:
     """Where numbers come from and when they were looked up, as the `source` of a price."""
     said = "date unknown" if day is None else f"looked up {day.isoformat()}"
-    return f"{origin[: _SOURCE_CHARS - _KEPT]}, {said}"
+    plain = "".join(sign if sign.isprintable() else "?" for sign in origin[: _SOURCE_CHARS - _KEPT])
+    return f"{plain}, {said}"
+
+
+def checked_id(provider: str, model: str) -> str:
+    """`provider/model`, or the model alone. Raises Unreadable for what no config could name."""
+    name = f"{provider}/{model}" if provider else model
+    if not name.isprintable():
+        raise Unreadable("a name with letters that cannot be printed")
+    return name
 
 
 def numbers_of(price: DatedPrice | VariantPrice) -> dict[str, int]:

@@ -13,6 +13,7 @@ from tidegate.runtime.pricebook.entries import (
     PER_TOKEN,
     ModelPrices,
     Unreadable,
+    checked_id,
     nanousd,
     provenance,
 )
@@ -65,7 +66,7 @@ def read(text: bytes, source: str, day: dt.date | None = None) -> LiteLlmTable:
         table = json.loads(text, parse_float=Decimal, object_pairs_hook=_told_once)
     except Unreadable as error:
         raise Unreadable(f"{source}: {error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unreadable(f"{source}: not valid JSON: {error}") from error
     if not isinstance(table, dict):
         raise Unreadable(f"{source}: not a table of models")
@@ -75,15 +76,19 @@ def read(text: bytes, source: str, day: dt.date | None = None) -> LiteLlmTable:
     for key, fields in table.items():
         try:
             found = _model(key, fields, provenance(f"{source} {key}", day))
+            names = tuple(_not_taken(fields))
         except Unreadable as error:
             left_out[key] = str(error)
             continue
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            left_out[key] = f"cannot be read: {type(error).__name__}"
+            continue
         if found.id in models:
             left_out[key] = f"another entry is {found.id} already"
-        else:
-            models[found.id] = found
-            if names := tuple(_not_taken(fields)):
-                not_taken[found.id] = names
+            continue
+        models[found.id] = found
+        if names:
+            not_taken[found.id] = names
     return LiteLlmTable(list(models.values()), left_out, not_taken)
 
 
@@ -162,4 +167,4 @@ def _id(key: str, provider: str) -> str:
         if slash and (head == provider or head in _PROVIDERS or head == _PROVIDERS.get(provider))
         else key
     )
-    return f"{_PROVIDERS.get(provider, provider)}/{model}"
+    return checked_id(_PROVIDERS.get(provider, provider), model)
