@@ -165,6 +165,9 @@ def test_the_history_of_a_request_keeps_the_digits_of_every_number(
         b'{"messages": null, "z": ["tool_use"]}',
         b'{"messages": [{"content": "tool_use"}, {"content": null}, {}], "z": ["tool_use"]}',
         b'{"messages": [], "messages": [{"content": [{"type": "tool_use"}]}]}',
+        b'{"content": 5, "z": ["tool_use"]}',
+        b'{"content": [{"type": "tool_use", "input": {"a": 1}}, {"type": "text", "text": "1.0"}]}',
+        b'{"content": [], "messages": []}',
     ],
 )
 def test_a_body_out_of_form_is_left_to_the_reader(body: bytes) -> None:
