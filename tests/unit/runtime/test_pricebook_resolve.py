@@ -13,7 +13,7 @@ from tidegate.runtime.pricebook import price_file
 from tidegate.runtime.pricebook.entries import ModelPrices, Unreadable
 from tidegate.runtime.pricebook.resolve import overlaid, resolved
 from tidegate.runtime.settings import ConfigInvalid, parse_settings, read_config
-from tidegate.runtime.validation import Mistake
+from tidegate.runtime.validation import BAD, Mistake
 
 HEAD = '[[tenants]]\nid = "t"\n[[routes]]\nname = "r"\ncandidates = [{ target = "x" }]\n'
 TARGET = '[[targets]]\nid = "x"\ndialect = "openai"\nbase_url = "https://api.example.test"\nmodel = "m"\n'
@@ -217,7 +217,7 @@ def test_where_nothing_is_listed_yet_the_own_price_stands_alone() -> None:
     assert (second.input_uncached, second.from_ns, second.source) == (1, 9, "operator, else b")
 
 
-def test_a_model_that_is_unknown_leaves_the_own_prices() -> None:
+def test_of_a_model_that_is_unknown_only_that_is_told() -> None:
     from tidegate.runtime.pricebook.book import PriceBook
 
     mistakes: list[Mistake] = []
@@ -227,5 +227,5 @@ def test_a_model_that_is_unknown_leaves_the_own_prices() -> None:
 
     named = msgspec.structs.replace(settings, targets=(msgspec.structs.replace(target, price_book="a/b"),))
     found = resolved(named, lambda: PriceBook([], "o", (ModelPrices(id="a/c", prices=()),)), mistakes)
-    assert found.targets[0].prices == target.prices
+    assert found.targets[0].prices is BAD
     assert [mistake.path for mistake in mistakes] == [("targets", 0, "price_book")]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import datetime as dt
 import hashlib
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from tidegate.events.config import Settings
+from tidegate.runtime.checks import find_mistakes
+from tidegate.runtime.ready import ALL_TABLES, missing_here
 from tidegate.runtime.settings import (
     MIN_SECRET_CHARS,
     ConfigInvalid,
@@ -18,6 +24,7 @@ from tidegate.runtime.settings import (
     resolve_secret,
     resolve_secrets,
 )
+from tidegate.runtime.validation import Mistake, build
 
 DIGEST = "sha256:" + hashlib.sha256(b"k").hexdigest()
 GOOD = f"""
@@ -258,6 +265,131 @@ def test_a_cap_that_workers_cannot_share_is_a_mistake(cap: int, workers: int, go
         assert parse_settings(text).targets[0].max_in_flight == cap
     else:
         assert "less than one for each of 4 workers" in mistakes_of(text)[0]
+
+
+ALL_KINDS = """
+data_dir = 5
+[gateway]
+workers = "two"
+port = "no"
+[log]
+kind = "kafka"
+bootstrap = 7
+sasl = "PLAN"
+username = "u"
+ca_file = "/ca.pem"
+tls = "yes"
+[[tenants]]
+id = "acme"
+[[tenants]]
+id = "acme"
+[[pools]]
+id = "p"
+billing = "flat"
+windows = 3
+[[pools]]
+id = "q"
+[[pools.windows]]
+id = "w"
+unit = "bananas"
+limit = 3
+duration_s = 60
+peaks = [{ weight = "x", from = "09:00", to = "17:00", timezone = "Mars/Base" }]
+[[pools.windows]]
+id = "w"
+unit = "requests"
+limit = 3
+duration_s = 60
+[[targets]]
+id = "a"
+dialect = "opnai"
+base_url = "ftp://x"
+model = "m"
+secret = "sk-hunter2hunter2"
+pool = "nopool"
+max_in_flight = 1
+price_book = "openai/none-such"
+[[targets.prices]]
+input_uncached = "abc"
+[[targets]]
+id = "b"
+dialect = "openai"
+base_url = "https://10.0.0.1/v1"
+allow_private = "yes"
+model = 4
+pool = "q"
+proxy = 4
+proxy_secret = "env:P"
+quota_weight = "x"
+[[routes]]
+name = "fast"
+[[routes.candidates]]
+target = "zzz"
+grade = "best"
+[[routes]]
+name = "fast"
+[[keys]]
+id = "k"
+tenant = "ghost"
+digest = "xx"
+routes = ["slow", 3]
+"""
+TOLD_ONCE = {
+    "data_dir", "gateway.workers", "gateway.port", "log.bootstrap", "log.sasl", "log.tls", "tenants[1].id",
+    "pools[0].windows", "pools[1].windows[0].unit", "pools[1].windows[0].peaks[0].weight",
+    "pools[1].windows[0].peaks[0].timezone", "pools[1].windows[1].id", "targets[0].dialect",
+    "targets[0].base_url", "targets[0].secret", "targets[0].pool", "targets[0].price_book",
+    "targets[0].prices[0].input_uncached", "targets[1].allow_private", "targets[1].model", "targets[1].proxy",
+    "targets[1].quota_weight", "routes[0].candidates[0].target", "routes[0].candidates[0].grade", "routes[1]",
+    "routes[1].name", "keys[0].tenant", "keys[0].digest", "keys[0].routes", "keys[0].routes[1]",
+}  # fmt: skip
+
+
+def test_what_types_references_and_secrets_say_is_told_at_once_and_nothing_follows_from_what_could_not_be_read() -> (
+    None
+):
+    found = [line.split(": ")[1] for line in mistakes_of(ALL_KINDS)]
+    assert sorted(found) == sorted(TOLD_ONCE)
+
+
+def _places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place for name, each in items for place in ((*path, name), *_places(each, (*path, name)))]
+
+
+RICH = tomllib.loads(
+    GOOD.replace("[gateway]", '[log]\nkind = "kafka"\nbootstrap = "b:1"\nsasl = "PLAIN"\nusername = "u"\n'
+        'password = "env:PW"\ntls = true\nca_file = "/ca.pem"\n[gateway]\nworkers = 2')
+    .replace("duration_s = 18000", 'duration_s = 18000\nscope = "requests"\npercent_only = true\n'
+        'peaks = [{ weight = 2, from = "09:00", to = "17:00", timezone = "Europe/Paris" }]')
+    .replace('secret = "env:A_KEY"', 'secret = "env:A_KEY"\nproxy = "http://p:1"\nproxy_secret = "env:P"\n'
+        'max_in_flight = 2\nallow_private = true\nprice_book = "openai/gpt-4.1"\nforward_headers = ["x-a"]\n'
+        'also_speaks = ["anthropic"]\nquirks = { no_stream_options = true }')
+    .replace("https://api.example.test/v1", "http://10.0.0.1/v1")
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", _places(RICH), ids=str)
+@pytest.mark.parametrize("wrong", [object, dict], ids=["value", "table"])
+def test_one_part_that_cannot_be_read_is_told_and_nothing_else_that_is_right(
+    place: tuple[str | int, ...], wrong: type
+) -> None:
+    """A reference to a part whose name could not be read is not told either."""
+    plain = copy.deepcopy(RICH)
+    held: Any = plain
+    for step in place[:-1]:
+        held = held[step]
+    if wrong is dict and isinstance(held[place[-1]], dict):
+        return
+    held[place[-1]] = {"no such key": 1} if wrong is dict else dt.time()
+    mistakes: list[Mistake] = []
+    settings: Settings = build(plain, Settings, (), mistakes)
+    told = len(mistakes)
+    assert told
+    mistakes += find_mistakes(settings)
+    mistakes += missing_here(settings, {}, ALL_TABLES, secrets=False)
+    beyond = [m for m in mistakes[told:] if "cannot be used as a list of authorities" not in m.message]
+    assert not beyond
 
 
 def test_an_unknown_key_does_not_hide_what_else_is_wrong() -> None:

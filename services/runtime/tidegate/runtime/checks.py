@@ -6,11 +6,11 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from tidegate.events.config import LogSettings, Pool, Settings, Target
+from tidegate.events.config import Key, LogSettings, Pool, Route, Settings, Target, Tenant, Window
 from tidegate.runtime.pricebook.price_lists import list_mistakes
 from tidegate.runtime.references import NO_REFERENCE, is_reference
 from tidegate.runtime.toml_lines import Path
-from tidegate.runtime.validation import Mistake
+from tidegate.runtime.validation import BAD, Mistake, NotRead, as_far_as_read, needed
 
 _NEVER_FORWARDED = frozenset({"x-api-key", "x-tidegate-attempt-id", "x-forwarded-for", "x-forwarded-host"})
 _EVERY_HOST = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
@@ -18,17 +18,18 @@ _BROKER = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:.]+\]):[1-9]\d{0,4}
 
 
 def find_mistakes(settings: Settings) -> list[Mistake]:
-    """Every mistake between the parts of a config whose types are right."""
+    """Every mistake between the parts of a config that could be read; of the others nothing is concluded."""
     return [
-        *_duplicates("tenants", (tenant.id for tenant in settings.tenants)),
-        *_duplicates("keys", (key.id for key in settings.keys)),
-        *_duplicates("keys", (key.digest for key in settings.keys), field="digest"),
-        *_duplicates("pools", (pool.id for pool in settings.pools)),
-        *_duplicates("targets", (target.id for target in settings.targets)),
-        *_duplicates("routes", (route.name for route in settings.routes), field="name"),
+        *_twice(("tenants",), settings.tenants),
+        *_twice(("keys",), settings.keys),
+        *_twice(("keys",), settings.keys, field="digest"),
+        *_twice(("pools",), settings.pools),
+        *_twice(("targets",), settings.targets),
+        *_twice(("routes",), settings.routes, field="name"),
         *_ports(settings),
+        *_tenants(settings),
         *_keys(settings),
-        *_pools(settings.pools),
+        *_pools(settings),
         *_targets(settings),
         *_weights(settings),
         *_routes(settings),
@@ -37,11 +38,15 @@ def find_mistakes(settings: Settings) -> list[Mistake]:
     ]
 
 
-def _duplicates(table: str, ids: Iterable[str], field: str = "id") -> Iterator[Mistake]:
+@as_far_as_read
+def _twice(table: Path, parts: Iterable[object], field: str = "id") -> Iterator[Mistake]:
     seen: set[str] = set()
-    for index, name in enumerate(ids):
+    for index, part in enumerate(parts):
+        name = getattr(part, field)
+        if name is BAD:
+            continue
         if name in seen:
-            yield Mistake((table, index, field), f"`{name}` is used twice in [[{table}]]")
+            yield Mistake((*table, index, field), f"`{name}` is used twice in [[{table[0]}]]")
         seen.add(name)
 
 
@@ -53,7 +58,7 @@ def _ports(settings: Settings) -> Iterator[Mistake]:
         ("admin", settings.admin.host, settings.admin.port),
         ("metrics", settings.metrics.host, settings.metrics.port),
     ):
-        if not port:
+        if host is BAD or port is BAD or not port:
             continue
         for other, its_host in known.setdefault(port, []):
             if host == its_host or not _EVERY_HOST.isdisjoint((host, its_host)):
@@ -62,103 +67,165 @@ def _ports(settings: Settings) -> Iterator[Mistake]:
         known[port].append((table, host))
 
 
-def _keys(settings: Settings) -> Iterator[Mistake]:
-    tenants = {tenant.id for tenant in settings.tenants}
-    routes = {route.name for route in settings.routes}
-    for index, key in enumerate(settings.keys):
-        if key.tenant not in tenants:
-            yield Mistake(("keys", index, "tenant"), f"there is no tenant `{key.tenant}`")
-        yield from _known_routes(("keys", index, "routes"), key.routes, routes)
+def _names(parts: Iterable[object], field: str = "id") -> AbstractSet[str]:
+    """All names of a table; BAD where one could not be read, which any other may refer to."""
+    try:
+        return {getattr(part, field) for part in parts}
+    except NotRead:
+        unknown: AbstractSet[str] = BAD
+        return unknown
+
+
+@as_far_as_read
+def _known(path: Path, what: str, name: str, names: AbstractSet[str]) -> Iterator[Mistake]:
+    if name not in names:
+        yield Mistake(path, f"there is no {what} `{name}`")
+
+
+@as_far_as_read
+def _tenants(settings: Settings) -> Iterator[Mistake]:
+    routes = _names(settings.routes, "name")
     for index, tenant in enumerate(settings.tenants):
-        yield from _known_routes(("tenants", index, "routes"), tenant.routes, routes)
+        yield from _known_routes(("tenants", index, "routes"), tenant, routes)
 
 
-def _known_routes(path: Path, names: Iterable[str] | None, routes: AbstractSet[str]) -> Iterator[Mistake]:
-    for name in names or ():
-        if name not in routes:
-            yield Mistake(path, f"there is no route `{name}`")
+@as_far_as_read
+def _keys(settings: Settings) -> Iterator[Mistake]:
+    tenants, routes = _names(settings.tenants), _names(settings.routes, "name")
+    for index, key in enumerate(settings.keys):
+        yield from _known(("keys", index, "tenant"), "tenant", key.tenant, tenants)
+        yield from _known_routes(("keys", index, "routes"), key, routes)
 
 
-def _pools(pools: Iterable[Pool]) -> Iterator[Mistake]:
-    for index, pool in enumerate(pools):
-        seen: set[str] = set()
-        for place, window in enumerate(pool.windows):
-            if window.id in seen:
-                path = ("pools", index, "windows", place, "id")
-                yield Mistake(path, f"pool `{pool.id}` has two windows `{window.id}`")
+@as_far_as_read
+def _known_routes(path: Path, of: Key | Tenant, routes: AbstractSet[str]) -> Iterator[Mistake]:
+    for name in of.routes or ():
+        yield from _known(path, "route", name, routes)
+
+
+@as_far_as_read
+def _pools(settings: Settings) -> Iterator[Mistake]:
+    for index, pool in enumerate(settings.pools):
+        yield from _windows(("pools", index, "windows"), pool)
+        yield from _bounded(("pools", index), pool)
+
+
+@as_far_as_read
+def _windows(path: Path, pool: Pool) -> Iterator[Mistake]:
+    seen: set[str] = set()
+    for place, window in enumerate(pool.windows):
+        if window.id is not BAD and window.id in seen:
+            yield Mistake((*path, place, "id"), f"pool `{pool.id}` has two windows `{window.id}`")
+        if window.id is not BAD:
             seen.add(window.id)
-            yield from _scope(("pools", index, "windows", place), pool, place)
-        if pool.billing == "flat" and not pool.windows:
-            yield Mistake(
-                ("pools", index), f"flat pool `{pool.id}` needs a window: nothing else bounds its use"
-            )
+        yield from _scope((*path, place), window)
+        for other in pool.windows[:place]:
+            yield from _scope_twice((*path, place, "scope"), pool, other, window)
 
 
-def _scope(path: Path, pool: Pool, place: int) -> Iterator[Mistake]:
-    window = pool.windows[place]
+@as_far_as_read
+def _bounded(path: Path, pool: Pool) -> Iterator[Mistake]:
+    if pool.billing == "flat" and not pool.windows:
+        yield Mistake(path, f"flat pool `{pool.id}` needs a window: nothing else bounds its use")
+
+
+@as_far_as_read
+def _scope(path: Path, window: Window) -> Iterator[Mistake]:
     if window.scope is None:
         if window.percent_only:
             said = f"window `{window.id}` needs `scope`: which of the provider's limits it is"
             yield Mistake((*path, "percent_only"), said)
-        return
-    if window.kind == "rolling":
+    elif window.kind == "rolling":
         said = (
             f"`{window.id}` rolls: what providers tell of limits are periods with a reset, which it has not"
         )
         yield Mistake((*path, "scope"), said)
-    for other in pool.windows[:place]:
-        if other.scope == window.scope:
-            said = f"windows `{other.id}` and `{window.id}` of pool `{pool.id}` have the same `scope`"
-            yield Mistake((*path, "scope"), said)
 
 
+@as_far_as_read
+def _scope_twice(path: Path, pool: Pool, other: Window, window: Window) -> Iterator[Mistake]:
+    if window.scope is not None and other.scope == window.scope:
+        said = f"windows `{other.id}` and `{window.id}` of pool `{pool.id}` have the same `scope`"
+        yield Mistake(path, said)
+
+
+@as_far_as_read
 def _targets(settings: Settings) -> Iterator[Mistake]:
-    pools = {pool.id for pool in settings.pools}
+    pools = _names(settings.pools)
     for index, target in enumerate(settings.targets):
-        if target.pool is not None and target.pool not in pools:
-            yield Mistake(("targets", index, "pool"), f"there is no pool `{target.pool}`")
-        if target.max_in_flight is not None and target.max_in_flight < settings.gateway.workers:
-            said = f"{target.max_in_flight} at once is less than one for each of {settings.gateway.workers} workers"
-            yield Mistake(("targets", index, "max_in_flight"), said)
-        yield from _target(("targets", index), target)
+        path: Path = ("targets", index)
+        if target.pool is not None:
+            yield from _known((*path, "pool"), "pool", target.pool, pools)
+        yield from _shared(path, target, settings.gateway.workers)
+        yield from list_mistakes((*path, "prices"), target.id, target.prices)
+        yield from _priced(path, target)
+        yield from _proxy(path, target)
+        yield from _base_url(path, target)
+        yield from _absolute((*path, "ca_file"), target.ca_file)
+        yield from _dialects((*path, "also_speaks"), target)
+        yield from _quirks((*path, "quirks"), target)
+        yield from _forwarded((*path, "forward_headers"), target)
 
 
-def _target(path: Path, target: Target) -> Iterator[Mistake]:
-    yield from list_mistakes((*path, "prices"), target.id, target.prices)
+@as_far_as_read
+def _shared(path: Path, target: Target, workers: int) -> Iterator[Mistake]:
+    if target.max_in_flight is not None and target.max_in_flight < workers:
+        said = f"{target.max_in_flight} at once is less than one for each of {workers} workers"
+        yield Mistake((*path, "max_in_flight"), said)
+
+
+@as_far_as_read
+def _priced(path: Path, target: Target) -> Iterator[Mistake]:
     for place, price in enumerate(target.prices):
         for name in ("input_uncached", "output"):
             if getattr(price, name) is None:
                 where: Path = (*path, "prices", place)
                 yield Mistake(where, f"`{name}` is missing: without it no answer of `{target.id}` has a cost")
-    yield from _addresses(path, target)
+
+
+@as_far_as_read
+def _dialects(path: Path, target: Target) -> Iterator[Mistake]:
     for place, dialect in enumerate(target.also_speaks):
         if dialect == target.dialect or dialect in target.also_speaks[:place]:
-            yield Mistake((*path, "also_speaks", place), f"`{target.id}` speaks `{dialect}` already")
-    yield from _quirks((*path, "quirks"), target)
+            yield Mistake((*path, place), f"`{target.id}` speaks `{dialect}` already")
+
+
+@as_far_as_read
+def _forwarded(path: Path, target: Target) -> Iterator[Mistake]:
     for name in target.forward_headers:
         if name in _NEVER_FORWARDED:
-            yield Mistake((*path, "forward_headers"), f"`{name}` is never forwarded")
+            yield Mistake(path, f"`{name}` is never forwarded")
 
 
+@as_far_as_read
 def _weights(settings: Settings) -> Iterator[Mistake]:
     """Windows of requests count in whole ones: a part of one would have to count as one, and the plan lie idle."""
-    windows = {pool.id: [each for each in pool.windows if each.unit == "requests"] for pool in settings.pools}
     for index, target in enumerate(settings.targets):
-        for window in windows.get(target.pool_id, ()):
-            hours = [1.0, *(peak.weight for peak in window.peaks)]
-            parts = [weight * target.quota_weight for weight in hours]
-            odd = next((part for part in parts if part != int(part)), None)
-            if odd is not None:
-                said = (
-                    f"a request of `{target.id}` would count {odd:g} times in window `{window.id}`, which counts"
-                    " requests: multiply its limit and every weight of its pool until all are whole numbers"
-                )
-                yield Mistake(("targets", index, "quota_weight"), said)
+        for pool in settings.pools:
+            yield from _weight(("targets", index, "quota_weight"), target, pool)
 
 
+@as_far_as_read
+def _weight(path: Path, target: Target, pool: Pool) -> Iterator[Mistake]:
+    for window in pool.windows if target.pool_id == pool.id else ():
+        if window.unit != "requests":
+            continue
+        hours = [1.0, *(peak.weight for peak in window.peaks)]
+        parts = [weight * target.quota_weight for weight in hours]
+        odd = next((part for part in parts if part != int(part)), None)
+        if odd is not None:
+            said = (
+                f"a request of `{target.id}` would count {odd:g} times in window `{window.id}`, which counts"
+                " requests: multiply its limit and every weight of its pool until all are whole numbers"
+            )
+            yield Mistake(path, said)
+
+
+@as_far_as_read
 def _quirks(path: Path, target: Target) -> Iterator[Mistake]:
     from tidegate.gateway.dialects.quirks import Quirks
 
+    needed(target.quirks)
     try:
         msgspec.convert(target.quirks, Quirks)
     except msgspec.ValidationError as error:
@@ -166,54 +233,83 @@ def _quirks(path: Path, target: Target) -> Iterator[Mistake]:
         yield Mistake(path, f"quirks of `{target.id}`: {error}; known: {known}")
 
 
-def _addresses(path: Path, target: Target) -> Iterator[Mistake]:
+@as_far_as_read
+def _proxy(path: Path, target: Target) -> Iterator[Mistake]:
     # Here, because roles without targets need no HTTP client.
     from tidegate.gateway.outbound.faults import TargetInvalid
-    from tidegate.gateway.outbound.origin import OriginPolicy, parse_base
     from tidegate.gateway.outbound.tunnel import Proxy
 
-    proxy = None
+    needed(target.proxy)
     if target.proxy is not None:
         try:
-            proxy = Proxy.parse(target.proxy)
+            Proxy.parse(target.proxy)
         except TargetInvalid as error:
             yield Mistake((*path, "proxy"), f"`proxy` of `{target.id}`: {error}")
     elif target.proxy_secret is not None:
         yield Mistake((*path, "proxy_secret"), f"`{target.id}` has a `proxy_secret` and no `proxy`")
+
+
+@as_far_as_read
+def _base_url(path: Path, target: Target) -> Iterator[Mistake]:
+    from tidegate.gateway.outbound.faults import TargetInvalid
+    from tidegate.gateway.outbound.origin import OriginPolicy, parse_base
+
+    needed(target.base_url, target.allow_private)
     try:
-        parse_base(target.base_url, OriginPolicy(allow_private=target.allow_private, proxy=proxy))
+        parse_base(target.base_url, OriginPolicy(allow_private=target.allow_private))
     except TargetInvalid as error:
         yield Mistake((*path, "base_url"), f"`base_url` of `{target.id}`: {error}")
-    yield from _absolute((*path, "ca_file"), target.ca_file)
 
 
+@as_far_as_read
 def _absolute(path: Path, file: str | None) -> Iterator[Mistake]:
     if file is not None and not file.startswith("/"):
         yield Mistake(path, "must be an absolute path: each process has a working folder of its own")
 
 
+@as_far_as_read
 def _routes(settings: Settings) -> Iterator[Mistake]:
-    targets = {target.id for target in settings.targets}
+    targets = _names(settings.targets)
     for index, route in enumerate(settings.routes):
-        if not route.candidates:
-            yield Mistake(("routes", index), f"route `{route.name}` has no candidates")
-        seen: set[str] = set()
-        for place, candidate in enumerate(route.candidates):
-            path: Path = ("routes", index, "candidates", place, "target")
-            if candidate.target not in targets:
-                yield Mistake(path, f"there is no target `{candidate.target}`")
-            if candidate.target in seen:
-                yield Mistake(path, f"route `{route.name}` names `{candidate.target}` twice")
-            seen.add(candidate.target)
+        yield from _candidates(("routes", index), route, targets)
+
+
+@as_far_as_read
+def _candidates(path: Path, route: Route, targets: AbstractSet[str]) -> Iterator[Mistake]:
+    if not route.candidates:
+        yield Mistake(path, f"route `{route.name}` has no candidates")
+    seen: set[str] = set()
+    for place, candidate in enumerate(route.candidates):
+        where: Path = (*path, "candidates", place, "target")
+        yield from _known(where, "target", candidate.target, targets)
+        if candidate.target is BAD:
+            continue
+        if candidate.target in seen:
+            yield Mistake(where, f"route `{route.name}` names `{candidate.target}` twice")
+        seen.add(candidate.target)
 
 
 def _log(log: LogSettings) -> Iterator[Mistake]:
-    if log.kind == "kafka" and not log.bootstrap:
-        yield Mistake(("log",), "`bootstrap` is missing: a Kafka log needs host:port")
+    yield from _brokers(log)
+    yield from _sasl(log)
+    yield from _authorities(log)
+    yield from _absolute(("log", "ca_file"), log.ca_file)
+
+
+@as_far_as_read
+def _brokers(log: LogSettings) -> Iterator[Mistake]:
+    needed(log.bootstrap)
     for broker in [] if log.bootstrap is None else log.bootstrap.split(","):
         if _BROKER.fullmatch(broker.strip()) is None or int(broker.rpartition(":")[2]) > 65_535:
             yield Mistake(("log", "bootstrap"), "must be host:port, several of them with commas between")
             break
+    if log.kind == "kafka" and not log.bootstrap:
+        yield Mistake(("log",), "`bootstrap` is missing: a Kafka log needs host:port")
+
+
+@as_far_as_read
+def _sasl(log: LogSettings) -> Iterator[Mistake]:
+    needed(log.sasl)
     if log.sasl is not None:
         for name in ("username", "password"):
             if getattr(log, name) is None:
@@ -222,13 +318,16 @@ def _log(log: LogSettings) -> Iterator[Mistake]:
         yield Mistake(
             ("log",), "`username` and `password` need `sasl`: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
         )
+
+
+@as_far_as_read
+def _authorities(log: LogSettings) -> Iterator[Mistake]:
     if log.ca_file is not None and not log.tls:
         yield Mistake(("log", "ca_file"), "needs `tls = true`")
-    yield from _absolute(("log", "ca_file"), log.ca_file)
 
 
 def secret_places(settings: Settings) -> Iterator[tuple[Path, str]]:
-    """Every place of a config that names a secret, with what stands there."""
+    """Every place of a config that names a secret, with what stands there, where that could be read."""
     single: tuple[tuple[Path, str | None], ...] = (
         (("data_key",), settings.data_key),
         (("log", "password"), settings.log.password),
@@ -236,11 +335,11 @@ def secret_places(settings: Settings) -> Iterator[tuple[Path, str]]:
         (("metrics", "token"), settings.metrics.token),
     )
     for path, reference in single:
-        if reference is not None:
+        if reference is not None and reference is not BAD:
             yield path, reference
-    for index, target in enumerate(settings.targets):
+    for index, target in enumerate(() if settings.targets is BAD else settings.targets):
         for name, reference in (("secret", target.secret), ("proxy_secret", target.proxy_secret)):
-            if reference is not None:
+            if reference is not None and reference is not BAD:
                 yield ("targets", index, name), reference
 
 

@@ -1,6 +1,6 @@
 """Configs in the control log, and what a published target binds its id to."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from tidegate.events import codec
 from tidegate.events.config import Routing, Target
@@ -9,7 +9,8 @@ from tidegate.events.errors import NotAnEnvelope, Refused, UnknownEvent
 from tidegate.events.log.port import EventLog, Record
 from tidegate.events.topics import CONTROL
 from tidegate.events.types import TargetId
-from tidegate.runtime.validation import Mistake
+from tidegate.runtime.toml_lines import Path
+from tidegate.runtime.validation import Mistake, as_far_as_read
 
 
 class IdentityChanged(Refused):
@@ -59,11 +60,16 @@ def identity_mistakes(published: Iterable[ConfigPublished], routing: Routing) ->
         known.update({target.id: target for target in config.routing.targets})
     mistakes: list[Mistake] = []
     for index, target in enumerate(routing.targets):
-        before = known.get(target.id)
-        for name in [] if before is None else _changed(before, target):
-            said = f"`{target.id}` was published with another {name}: give the target a new id"
-            mistakes.append(Mistake(("targets", index, name), said))
+        mistakes += _rebound(("targets", index), target, known)
     return mistakes
+
+
+@as_far_as_read
+def _rebound(path: Path, target: Target, known: Mapping[TargetId, Target]) -> Iterator[Mistake]:
+    before = known.get(target.id)
+    for name in [] if before is None else _changed(before, target):
+        said = f"`{target.id}` was published with another {name}: give the target a new id"
+        yield Mistake((*path, name), said)
 
 
 def _changed(before: Target, now: Target) -> list[str]:

@@ -13,9 +13,10 @@ from tidegate.events.errors import LogUnavailable, Unavailable
 from tidegate.runtime.checks import secret_places
 from tidegate.runtime.machine import MAX_SOCKET_PATH_BYTES, Machine, data_key_of
 from tidegate.runtime.published import identity_mistakes, published_configs
+from tidegate.runtime.references import is_reference
 from tidegate.runtime.settings import ConfigInvalid, resolve_secret, secret_bytes
 from tidegate.runtime.toml_lines import Path as Place
-from tidegate.runtime.validation import Mistake
+from tidegate.runtime.validation import BAD, Mistake, as_far_as_read, needed
 
 TABLES_OF = {
     "gateway": frozenset({"targets", "data_key", "log"}),
@@ -35,18 +36,21 @@ _SLOTS_OF_ROLES = ("projector.sock", "estimator.metrics", "retention.metrics")
 def missing_here(
     settings: Settings, env: Mapping[str, str], tables: frozenset[str], *, secrets: bool = True
 ) -> list[Mistake]:
-    """What the named tables ask of this machine and do not find; nothing secret is in the answer."""
+    """What the named tables ask of this machine and do not find; nothing secret is in the answer. What is wrong on
+    every machine is told by `checks` and not again."""
     found: dict[Place, str] = {}
     mistakes: list[Mistake] = []
     for path, reference in secret_places(settings) if secrets else ():
-        if path[0] in tables:
+        if path[0] in tables and is_reference(reference):
             try:
                 found[path] = _resolved(path, reference, env)
             except ConfigInvalid as error:
                 mistakes += (Mistake(path, said) for said in error.mistakes)
     if "targets" in tables:
-        for index, target in enumerate(settings.targets):
-            mistakes += _target(("targets", index), target, found.get(("targets", index, "proxy_secret")))
+        for index, target in enumerate(() if settings.targets is BAD else settings.targets):
+            mistakes += _authorities(("targets", index, "ca_file"), target.ca_file)
+            where: Place = ("targets", index, "proxy_secret")
+            mistakes += _proxy_secret(where, target, found.get(where))
     if "log" in tables:
         mistakes += _log(settings.log)
     return mistakes
@@ -62,26 +66,39 @@ def _resolved(path: Place, reference: str, env: Mapping[str, str]) -> str:
     return secret
 
 
-def _target(path: Place, target: Target, proxy_secret: str | None) -> Iterator[Mistake]:
+@as_far_as_read
+def _authorities(path: Place, file: str | None) -> Iterator[Mistake]:
     # Here, because roles without targets need no HTTP client.
     from tidegate.gateway.outbound.dial import tls_context
+
+    if file is not None and file.startswith("/"):
+        try:
+            tls_context(file)
+        except OSError as error:
+            yield Mistake(path, _unusable(file, error))
+
+
+@as_far_as_read
+def _proxy_secret(path: Place, target: Target, secret: str | None) -> Iterator[Mistake]:
     from tidegate.gateway.outbound.faults import TargetInvalid
     from tidegate.gateway.outbound.tunnel import Proxy
 
-    if target.ca_file is not None:
-        try:
-            tls_context(target.ca_file)
-        except OSError as error:
-            yield Mistake((*path, "ca_file"), _unusable(target.ca_file, error))
-    if target.proxy is not None and proxy_secret is not None:
-        try:
-            Proxy.parse(target.proxy, proxy_secret)
-        except TargetInvalid as error:
-            yield Mistake((*path, "proxy_secret"), str(error))
+    needed(target.proxy)
+    if target.proxy is None or secret is None:
+        return
+    try:
+        Proxy.parse(target.proxy)
+    except TargetInvalid:
+        return
+    try:
+        Proxy.parse(target.proxy, secret)
+    except TargetInvalid as error:
+        yield Mistake(path, str(error))
 
 
+@as_far_as_read
 def _log(log: LogSettings) -> Iterator[Mistake]:
-    if log.kind == "kafka" and log.ca_file is not None:
+    if log.kind == "kafka" and log.ca_file is not None and log.ca_file.startswith("/"):
         from tidegate.events.log.kafka_settings import tls_context
 
         try:

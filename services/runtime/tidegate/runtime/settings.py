@@ -31,11 +31,13 @@ class ConfigInvalid(Refused):
 
 
 class ConfigFile(NamedTuple):
-    """A config file that was read: its text says on which line a mistake stands."""
+    """A config file that was read: its text says on which line a mistake stands. With `mistakes`, BAD stands in the
+    settings for what could not be read: they are there to be looked at, never to be run."""
 
     path: Path
     text: str
     settings: Settings
+    mistakes: tuple[Mistake, ...] = ()
 
     def invalid(self, mistakes: Sequence[Mistake]) -> ConfigInvalid:
         """The error that tells these mistakes by name and line."""
@@ -67,56 +69,80 @@ def parse_settings(text: str, name: str = FILE_NAME, folder: Path = Path()) -> S
     """Settings of a TOML text, prices of the price book and offsets of time zones filled in. Raises ConfigInvalid with
     every mistake by name and line. A relative `price_file` counts from `folder`.
     """
-    try:
-        plain = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigInvalid([f"{name}: not valid TOML: {error}"]) from error
-    if not plain:
-        raise ConfigInvalid([f"{name} is empty: see `tidegate config schema` for what may stand in it"])
-    mistakes: list[Mistake] = []
-    settings = build(plain, Settings, (), mistakes)
-    if settings is not BAD:  # all mistakes at once: an unknown key does not hide what else is wrong
-        settings = _with_time_zones(_with_prices(settings, folder, mistakes), mistakes)
-        mistakes += checks.find_mistakes(settings)
-    if mistakes:
-        raise ConfigInvalid(_located(mistakes, text, name))
-    assert isinstance(settings, Settings)  # noqa: S101 - for the type checkers; BAD came with mistakes
-    return settings
+    return _sound(_examined(text, Path(name), folder)).settings
 
 
-def read_config(path: Path) -> ConfigFile:
-    """A config file with its settings. Raises ConfigInvalid, also when it cannot be read."""
+def examined(path: Path) -> ConfigFile:
+    """A config file with everything that is wrong with it and can be told without this machine. Raises ConfigInvalid
+    when it cannot be read, is not TOML, or is empty."""
     try:
         text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigInvalid([f"{path} cannot be read: {reason}"]) from error
-    return ConfigFile(path, text, parse_settings(text, str(path), path.parent))
+    return _examined(text, path, path.parent)
+
+
+def read_config(path: Path) -> ConfigFile:
+    """A config file with its settings. Raises ConfigInvalid, also when it cannot be read."""
+    return _sound(examined(path))
+
+
+def _sound(file: ConfigFile) -> ConfigFile:
+    if file.mistakes:
+        raise file.invalid(file.mistakes)
+    return file
+
+
+def _examined(text: str, path: Path, folder: Path) -> ConfigFile:
+    try:
+        plain = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigInvalid([f"{path}: not valid TOML: {error}"]) from error
+    if not plain:
+        raise ConfigInvalid([f"{path} is empty: see `tidegate config schema` for what may stand in it"])
+    mistakes: list[Mistake] = []
+    # All mistakes at once: one that is found here does not hide those that are found in what is right.
+    settings: Settings = build(plain, Settings, (), mistakes)
+    if settings.price_file is not None or _name_models(settings):
+        settings = _with_prices(settings, folder, mistakes)
+    settings = _with_time_zones(settings, mistakes)
+    mistakes += checks.find_mistakes(settings)
+    if not mistakes:
+        from tidegate.runtime.pricebook.resolve import with_source
+
+        settings = with_source(settings)
+    return ConfigFile(path, text, settings, tuple(mistakes))
+
+
+def _name_models(settings: Settings) -> bool:
+    return settings.targets is not BAD and any(target.price_book is not None for target in settings.targets)
 
 
 def _with_prices(settings: Settings, folder: Path, mistakes: list[Mistake]) -> Settings:
-    """The book is loaded only where a target or the file of prices is named."""
-    from tidegate.runtime.pricebook.resolve import resolved, with_source
-
-    if settings.price_file is None and all(target.price_book is None for target in settings.targets):
-        return with_source(settings)
+    """The book is loaded only where a target names a model of it."""
     from tidegate.runtime.pricebook.book import built_in
     from tidegate.runtime.pricebook.entries import ModelPrices, Unreadable
     from tidegate.runtime.pricebook.price_file import read
+    from tidegate.runtime.pricebook.resolve import resolved
 
     before: tuple[ModelPrices, ...] = ()
+    if settings.price_file is BAD:
+        return resolved(settings, None, mistakes)
     if settings.price_file is not None:
         try:
             before = read(folder / settings.price_file)
         except Unreadable as error:
             mistakes.append(Mistake(("price_file",), str(error)))
-            return settings
-    return with_source(resolved(settings, lambda: built_in(before), mistakes))
+            return resolved(settings, None, mistakes)
+    return resolved(settings, lambda: built_in(before), mistakes)
 
 
 def _with_time_zones(settings: Settings, mistakes: list[Mistake]) -> Settings:
     """Time zone data is loaded only where a window has peak hours."""
-    if not any(window.peaks for pool in settings.pools for window in pool.windows):
+    pools = () if settings.pools is BAD else settings.pools
+    windows = [window for pool in pools if pool.windows is not BAD for window in pool.windows]
+    if not any(window.peaks is not BAD and window.peaks for window in windows):
         return settings
     from tidegate.runtime.time_zones import with_offsets
 
@@ -130,7 +156,7 @@ def load_settings(path: Path) -> Settings:
 
 def _located(mistakes: Iterable[Mistake], text: str, name: str) -> list[str]:
     lines = line_map(text)
-    ordered = sorted((line_of(lines, m.path), _dotted(m), m.message) for m in mistakes)
+    ordered = sorted({(line_of(lines, m.path), _dotted(m), m.message) for m in mistakes})
     return [f"{name}:{line}: {path}{message}" for line, path, message in ordered]
 
 

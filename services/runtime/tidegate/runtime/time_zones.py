@@ -1,12 +1,16 @@
 """Named time zones of a config as offsets from UTC: what decides by the hour then does so alike on every machine."""
 
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from tidegate.events.config import Peak, Pool, Settings, Window
-from tidegate.runtime.validation import Mistake
+from tidegate.runtime.toml_lines import Path
+from tidegate.runtime.validation import BAD, Mistake
+
+_Part = TypeVar("_Part")
 
 FIRST, LAST = datetime(2024, 1, 1, tzinfo=UTC), datetime(2044, 1, 1, tzinfo=UTC)
 """Clocks that change are known between these; before and after, the nearest offset holds."""
@@ -35,21 +39,32 @@ def with_offsets(settings: Settings, mistakes: list[Mistake]) -> Settings:
     pools: list[Pool] = []
     for at, pool in enumerate(settings.pools):
         windows: list[Window] = []
-        for place, window in enumerate(pool.windows):
-            peaks: list[Peak] = []
-            for number, peak in enumerate(window.peaks):
-                path = ("pools", at, "windows", place, "peaks", number)
-                try:
-                    offsets = offsets_of(peak.timezone)
-                except (ZoneInfoNotFoundError, ValueError, OSError):
-                    mistakes.append(Mistake((*path, "timezone"), f"there is no time zone `{peak.timezone}`"))
-                    offsets = ()
-                if peak.offsets:
-                    mistakes.append(Mistake((*path, "offsets"), "follow from `timezone`: leave them out"))
-                peaks.append(msgspec.structs.replace(peak, offsets=offsets))
-            windows.append(msgspec.structs.replace(window, peaks=tuple(peaks)))
-        pools.append(msgspec.structs.replace(pool, windows=tuple(windows)))
+        for place, window in enumerate(_read(pool.windows)):
+            path: Path = ("pools", at, "windows", place, "peaks")
+            peaks = tuple(
+                _with_offsets((*path, number), peak, mistakes)
+                for number, peak in enumerate(_read(window.peaks))
+            )
+            windows.append(window if not peaks else msgspec.structs.replace(window, peaks=peaks))
+        pools.append(pool if not windows else msgspec.structs.replace(pool, windows=tuple(windows)))
     return msgspec.structs.replace(settings, pools=tuple(pools))
+
+
+def _with_offsets(path: Path, peak: Peak, mistakes: list[Mistake]) -> Peak:
+    offsets: tuple[tuple[int, int], ...] = ()
+    try:
+        if peak.timezone is not BAD:
+            offsets = offsets_of(peak.timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        mistakes.append(Mistake((*path, "timezone"), f"there is no time zone `{peak.timezone}`"))
+    if _read(peak.offsets):
+        mistakes.append(Mistake((*path, "offsets"), "follow from `timezone`: leave them out"))
+    return peak if peak is BAD else msgspec.structs.replace(peak, offsets=offsets)
+
+
+def _read(parts: tuple[_Part, ...]) -> tuple[_Part, ...]:
+    """Parts of the config; none where they could not be read."""
+    return () if parts is BAD else parts
 
 
 def _offset_s(zone: ZoneInfo, at: datetime) -> int:

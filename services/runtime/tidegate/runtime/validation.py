@@ -1,9 +1,11 @@
 """Plain TOML values → Settings, collecting every mistake instead of stopping at the first. Pure."""
 
 import datetime as dt
+from collections.abc import Callable, Iterator
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from functools import wraps
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, ParamSpec, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -28,22 +30,63 @@ class Mistake(NamedTuple):
     message: str
 
 
+class NotRead(Exception):
+    """A part of the config is needed that was told as a mistake already: what follows from it is not known."""
+
+
+def _raise(*_: object) -> Any:
+    raise NotRead
+
+
+_not_read: Any = _raise
+
+
 class _Bad:
-    """Stands for a value that was reported."""
+    """Stands for a value that was told as a mistake, and for every part of it. Looking at it raises NotRead: what is
+    concluded without it holds, whatever it should have been."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self
+
+    def __str__(self) -> str:
+        return "?"
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _not_read
+    __hash__ = __bool__ = __len__ = __iter__ = __call__ = _not_read
+    __sub__ = __mul__ = __rmul__ = __rtruediv__ = _not_read
 
 
-BAD = _Bad()
+BAD: Any = _Bad()
+_P = ParamSpec("_P")
+
+
+def as_far_as_read(check: Callable[_P, Iterator[Mistake]]) -> Callable[_P, Iterator[Mistake]]:
+    """The check, ending without a word where it needs a part that could not be read."""
+
+    @wraps(check)
+    def told(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[Mistake]:
+        try:
+            yield from check(*args, **kwargs)
+        except NotRead:
+            return
+
+    return told
+
+
+def needed(*parts: object) -> None:
+    """Before parts are given to what does not know of BAD. Raises NotRead when one could not be read."""
+    if any(part is BAD for part in parts):
+        raise NotRead
 
 
 def build(value: Any, kind: Any, path: Path, mistakes: list[Mistake]) -> Any:
-    """`value` as `kind`; what does not fit is appended to `mistakes` and BAD is returned for it."""
+    """`value` as `kind`; what does not fit is appended to `mistakes`, and BAD stands in its place."""
     inner, extra = _unwrap(kind)
     if _is_struct(inner):
         return _build_struct(value, inner, path, mistakes)
     item = _tuple_item(inner)
     if item is not None and isinstance(value, list):
-        built = [build(entry, item, (*path, index), mistakes) for index, entry in enumerate(value)]
-        return BAD if any(entry is BAD for entry in built) else tuple(built)
+        return tuple(build(entry, item, (*path, index), mistakes) for index, entry in enumerate(value))
     try:
         return msgspec.convert(_from_form(value, extra.get("form")), kind)
     except (msgspec.ValidationError, ValueError) as error:
@@ -68,8 +111,6 @@ def _build_struct(value: Any, struct: type[msgspec.Struct], path: Path, mistakes
         elif field.required:
             mistakes.append(Mistake(path, f"`{name}` is missing"))
             built[field.name] = BAD
-    if any(entry is BAD for entry in built.values()):
-        return BAD
     return struct(**built)
 
 

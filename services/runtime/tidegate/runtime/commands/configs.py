@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_bytes
 from typing import Annotated
@@ -24,8 +25,11 @@ from tidegate.runtime.commands.shared import (
     tell,
 )
 from tidegate.runtime.machine import Machine
-from tidegate.runtime.settings import ConfigInvalid, environment, find_config, load_settings, read_config
+from tidegate.runtime.settings import ConfigInvalid, environment, examined, find_config, load_settings
+from tidegate.runtime.validation import NotRead
 
+_LOG_IS = frozenset[tuple[str | int, ...]]({("log",), ("data_dir",), ("targets",)})
+"""Tables that must be right before the log can be asked what it has of the targets."""
 NAME_RULE = "letters, digits and . _ : / @ + -, a letter or digit first, at most 128"
 
 config_app = typer.Typer(no_args_is_help=True, help="Check and describe the config.")
@@ -70,15 +74,17 @@ def _checked(path: Path, *, secrets: bool) -> tuple[str, str | None]:
     """Digest, and why the config was not compared with the published one. Raises ConfigInvalid."""
     from tidegate.runtime.ready import ALL_TABLES, missing_here, published_mistakes, socket_mistakes
 
-    file = read_config(path)
-    machine = Machine(file.settings, base=path.parent)
-    mistakes = missing_here(file.settings, machine.env, ALL_TABLES, secrets=secrets)
-    mistakes += socket_mistakes(machine)
+    file = examined(path)
+    mistakes = [*file.mistakes, *missing_here(file.settings, environment(), ALL_TABLES, secrets=secrets)]
     not_compared = None
-    try:
-        mistakes += asyncio.run(published_mistakes(machine))
-    except TidegateError as error:
-        not_compared = str(error)
+    with suppress(NotRead):
+        machine = Machine(file.settings, base=path.parent)
+        mistakes += socket_mistakes(machine)
+        if _LOG_IS.isdisjoint(mistake.path[:1] for mistake in file.mistakes):
+            try:
+                mistakes += asyncio.run(published_mistakes(machine))
+            except TidegateError as error:
+                not_compared = str(error)
     if mistakes:
         raise file.invalid(mistakes)
     return file.settings.routing().digest(), not_compared

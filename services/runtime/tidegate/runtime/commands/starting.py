@@ -18,8 +18,9 @@ from tidegate.runtime.ready import (
     published_mistakes,
     socket_mistakes,
 )
-from tidegate.runtime.settings import ConfigFile, ConfigInvalid, read_config
+from tidegate.runtime.settings import ConfigFile, ConfigInvalid, environment, examined
 from tidegate.runtime.telemetry import configure, facts_of, logger
+from tidegate.runtime.validation import NotRead
 
 _SERVES_THE_FILE = frozenset({"serve", "gateway", "admin"})
 """Roles that would use or publish a file that binds a target id anew."""
@@ -30,12 +31,7 @@ def ready_machine(given: Path | None, role: str, slot: str | None = None) -> tup
     path = absolute(config_path(given))
     configure("supervisor" if role == "serve" else role, slot)
     try:
-        file = read_config(path)
-        machine = Machine(file.settings, base=path.parent)
-        mistakes = missing_here(file.settings, machine.env, TABLES_OF.get(role, ALL_TABLES))
-        mistakes += socket_mistakes(machine, _slots(file, role, slot))
-        if mistakes:
-            raise file.invalid(mistakes)
+        file, machine = _sound(examined(path), role, slot)
         asyncio.run(_look(machine, file, role))
     except TidegateError as error:
         fail(str(error))
@@ -44,6 +40,20 @@ def ready_machine(given: Path | None, role: str, slot: str | None = None) -> tup
     except OSError as error:
         fail(f"the data folder cannot be used: {reason_of(error)}")
     return machine, path
+
+
+def _sound(file: ConfigFile, role: str, slot: str | None) -> tuple[ConfigFile, Machine]:
+    """Raises ConfigInvalid with everything that is wrong with the file, and that this machine lacks for it."""
+    mistakes = [*file.mistakes]
+    mistakes += missing_here(file.settings, environment(), TABLES_OF.get(role, ALL_TABLES))
+    try:
+        machine = Machine(file.settings, base=file.path.parent)
+        mistakes += socket_mistakes(machine, _slots(file, role, slot))
+    except NotRead as error:
+        raise file.invalid(mistakes) from error
+    if mistakes:
+        raise file.invalid(mistakes)
+    return file, machine
 
 
 def _slots(file: ConfigFile, role: str, slot: str | None) -> tuple[str, ...]:

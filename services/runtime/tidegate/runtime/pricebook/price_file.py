@@ -14,7 +14,7 @@ from tidegate.events.config import DatedPrice, VariantPrice
 from tidegate.runtime.pricebook.entries import PER_MILLION, ModelPrices, Unreadable, numbers_of
 from tidegate.runtime.pricebook.price_lists import list_mistakes
 from tidegate.runtime.toml_lines import line_map, line_of
-from tidegate.runtime.validation import BAD, Mistake, build
+from tidegate.runtime.validation import BAD, Mistake, as_far_as_read, build
 
 _NS_PER_S = 1_000_000_000
 
@@ -42,23 +42,23 @@ def parse(text: str, name: str) -> tuple[ModelPrices, ...]:
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"{name}: not valid TOML: {error}") from error
     mistakes: list[Mistake] = []
-    found = build(plain, PriceFile, (), mistakes)
-    if isinstance(found, PriceFile):
-        mistakes += _mistakes(found.models)
-    if found is BAD or mistakes:
+    found: PriceFile = build(plain, PriceFile, (), mistakes)
+    mistakes += _mistakes(found.models)
+    if mistakes:
         lines = line_map(text)
         said = (f"{name}:{line_of(lines, each.path)}: {each.message}" for each in mistakes)
         raise Unreadable("\n".join(said))
-    assert isinstance(found, PriceFile)  # noqa: S101 - for the type checkers; BAD came with mistakes
     return found.models
 
 
+@as_far_as_read
 def _mistakes(models: Iterable[ModelPrices]) -> Iterator[Mistake]:
     seen: set[str] = set()
     for place, each in enumerate(models):
-        if each.id in seen:
-            yield Mistake(("models", place), f"`{each.id}` has its prices already")
-        seen.add(each.id)
+        if each.id is not BAD:
+            if each.id in seen:
+                yield Mistake(("models", place), f"`{each.id}` has its prices already")
+            seen.add(each.id)
         yield from list_mistakes(("models", place, "prices"), each.id, each.prices)
 
 

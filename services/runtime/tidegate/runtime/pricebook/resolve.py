@@ -8,33 +8,40 @@ from tidegate.events.config import DatedPrice, Settings, Target, VariantPrice
 from tidegate.runtime.pricebook.book import PriceBook, UnknownModel
 from tidegate.runtime.pricebook.entries import NUMBERS, in_force, numbers_of, provenance, variant_key
 from tidegate.runtime.pricebook.price_lists import list_mistakes
-from tidegate.runtime.validation import Mistake
+from tidegate.runtime.toml_lines import Path
+from tidegate.runtime.validation import BAD, Mistake, NotRead
 
 OPERATOR = "operator"
 _SOURCE_CHARS = 256
 
 
-def resolved(settings: Settings, book: Callable[[], PriceBook], mistakes: list[Mistake]) -> Settings:
+def resolved(settings: Settings, book: Callable[[], PriceBook] | None, mistakes: list[Mistake]) -> Settings:
     """The settings with explicit prices everywhere; unknown models are appended to `mistakes`.
 
-    `book` is asked for once, and only where a target names a model.
+    `book` is asked for once, and only where a target names a model; None for one that could not be read: then and
+    for an unknown model the prices are not known either, and are BAD.
     """
-    if all(target.price_book is None for target in settings.targets):
+    if settings.targets is BAD or all(target.price_book is None for target in settings.targets):
         return settings
-    found = book()
-    targets: list[Target] = []
-    for place, target in enumerate(settings.targets):
-        if target.price_book is None:
-            targets.append(target)
-            continue
-        mistakes += list_mistakes(("targets", place, "prices"), target.id, target.prices)
-        try:
-            listed = found.find(target.price_book).prices
-        except UnknownModel as error:
-            mistakes.append(Mistake(("targets", place, "price_book"), str(error)))
-            listed = ()
-        targets.append(msgspec.structs.replace(target, prices=overlaid(listed, target.prices)))
-    return msgspec.structs.replace(settings, targets=tuple(targets))
+    found = None if book is None else book()
+    targets = tuple(
+        target if target.price_book is None else _priced(("targets", place), target, found, mistakes)
+        for place, target in enumerate(settings.targets)
+    )
+    return msgspec.structs.replace(settings, targets=targets)
+
+
+def _priced(path: Path, target: Target, book: PriceBook | None, mistakes: list[Mistake]) -> Target:
+    mistakes += list_mistakes((*path, "prices"), target.id, target.prices)
+    prices: tuple[DatedPrice, ...] = BAD
+    try:
+        if book is not None and target.price_book:
+            prices = overlaid(book.find(target.price_book).prices, target.prices)
+    except UnknownModel as error:
+        mistakes.append(Mistake((*path, "price_book"), str(error)))
+    except NotRead:
+        pass
+    return target if target is BAD else msgspec.structs.replace(target, prices=prices)
 
 
 def with_source(settings: Settings) -> Settings:

@@ -19,7 +19,7 @@ from tidegate.runtime.machine import Machine
 from tidegate.runtime.process import Stopping, kept_up
 from tidegate.runtime.published import IdentityChanged
 from tidegate.runtime.ready import missing_here
-from tidegate.runtime.settings import ConfigInvalid, read_config
+from tidegate.runtime.settings import ConfigInvalid, examined
 from tidegate.runtime.sockets import bound, given
 from tidegate.runtime.telemetry import logger
 
@@ -155,8 +155,9 @@ def _add_actions(app: FastAPI, machine: Machine, control: Control, config: Path,
 
 async def _publish(machine: Machine, control: Control, path: Path, actor: str) -> dict[str, Any]:
     """Read the file anew and publish it. Raises ConfigInvalid with every mistake by name and line, Unavailable."""
-    file = await asyncio.to_thread(read_config, path)
-    mistakes = await asyncio.to_thread(missing_here, file.settings, machine.env, frozenset({"targets"}))
+    file = await asyncio.to_thread(examined, path)
+    missing = await asyncio.to_thread(missing_here, file.settings, machine.env, frozenset({"targets"}))
+    mistakes = [*file.mistakes, *missing]
     if mistakes:
         raise file.invalid(mistakes)
     routing = file.settings.routing()
