@@ -16,6 +16,7 @@ from tidegate.gateway.remote_media import remote_media
 from tidegate.gateway.stored_media import MARK as STORED
 from tidegate.gateway.stored_media import stored_media
 from tidegate.gateway.unparsed import ABSENT, StreamOptions, brief
+from tidegate.gateway.utf8 import fault_at
 
 _BYTES_PER_TOKEN = 4
 MAX_TOKENS = 2**31 - 1
@@ -176,6 +177,9 @@ def parsed(decoder: msgspec.json.Decoder[B], raw: bytes) -> B:
         raise GatewayError("body_invalid", "Request body is nested too deep.") from error
     if not body.model:
         raise GatewayError("body_invalid", "Request body: `model` must name a route.")
+    fault = fault_at(raw)
+    if fault is not None:
+        raise GatewayError("body_invalid", f"Request body is not UTF-8: byte {fault}.")
     body.refuse()
     return body
 
