@@ -265,6 +265,13 @@ def test_windows_of_every_kind_of_one_pool_are_believed_side_by_side() -> None:
 
     together = pool(day, hour)
     assert [belief.window for belief in together.windows] == ["day", "1h"]
-    assert together.windows == (*pool(day).windows, *pool(hour).windows), "neither changes the other"
+    alone = (*pool(day).windows, *pool(hour).windows)
+    unpriced = [
+        [msgspec.structs.replace(belief, shadow_nanousd=0.0) for belief in windows]
+        for windows in (together.windows, alone)
+    ]
+    assert unpriced[0] == unpriced[1], "neither changes the other"
+    prices, dearest = [[belief.shadow_nanousd for belief in windows] for windows in (together.windows, alone)]
+    assert sum(prices) == pytest.approx(max(dearest), rel=0.01), "what one asks the other does not ask again"
     assert together.p_exhaust is not None
     assert together.p_exhaust >= max(belief.p_exhaust or 0.0 for belief in together.windows)

@@ -12,6 +12,7 @@ from tidegate.estimator.shadow_price import (
     ValueSketch,
     bid_price,
     dual_price,
+    left_after,
     mean_value,
     outlay_of_longer,
     shadow_price,
@@ -88,10 +89,23 @@ def test_values_weigh_by_units() -> None:
 
 def test_a_shorter_window_pays_first_what_the_longer_one_asks() -> None:
     sketch = _sketch(np.full(30, 3e6), long_units=2.0)
-    outlay = outlay_of_longer(sketch.take(ONE), np.array([1e6]))
+    outlay = outlay_of_longer(sketch.take(ONE), np.array([1e6]), np.array([3e6]), np.array([7.0]))
     assert outlay[0] == pytest.approx(2e6)
     assert _bid(sketch, 10, [20.0], float(outlay[0])) == pytest.approx(1e6)
     assert _bid(sketch, 10, [20.0], 9e9) == 0.0
+
+
+def test_before_any_demand_units_of_two_windows_compare_as_what_they_are_worth() -> None:
+    block, worth = ValueSketch(1).take(ONE), np.array([6.0])
+    assert outlay_of_longer(block, np.array([10.0]), worth, np.array([2.0]))[0] == 30.0
+    assert outlay_of_longer(block, np.array([10.0]), worth, np.array([0.0]))[0] == 0.0
+    unseen = _sketch(np.full(3, 3e6)).take(ONE)  # the longer window came after these demands
+    assert outlay_of_longer(unseen, np.array([10.0]), worth, np.array([2.0]))[0] == 30.0
+
+
+def test_what_longer_windows_ask_is_not_asked_again_but_a_trace_of_the_worth_stays() -> None:
+    left = left_after(np.array([5.0, 5.0, 0.0]), np.array([2.0, 9.0, 0.0]), np.array([4.0, 4.0, 0.0]))
+    assert left.tolist() == [3.0, 0.004, 0.0]
 
 
 def test_demand_without_units_or_without_an_alternative_is_ignored() -> None:

@@ -140,10 +140,23 @@ def shadow_price(
     return trust * np.where(np.isfinite(bid), bid, 0.0) + (1.0 - trust) * dual
 
 
-def outlay_of_longer(block: FloatArray, long_price: FloatArray) -> FloatArray:
-    """λ_long · u_long/u_short, per unit of the shorter window, from the mean ratio seen in demand."""
-    use = block[USE]
-    return long_price * np.where(use > 0, block[LONG_USE] / np.where(use > 0, use, 1.0), 0.0)
+def outlay_of_longer(
+    block: FloatArray, longer_price: FloatArray, worth: FloatArray, longer_worth: FloatArray
+) -> FloatArray:
+    """What a unit of the shorter window costs in longer ones: `longer_price` of the next longer, which holds what
+    that one's units cost in turn, times u_long/u_short, the mean ratio seen in demand. Before there was any, units
+    compare as what they are worth, in nano-dollars each."""
+    use, long_use = block[USE], block[LONG_USE]
+    seen = (use > 0) & (long_use > 0)
+    told = worth / np.where(longer_worth > 0, longer_worth, np.inf)
+    ratio: FloatArray = np.where(seen, long_use / np.where(use > 0, use, 1.0), told)
+    return longer_price * ratio
+
+
+def left_after(price: FloatArray, outlay: FloatArray, worth: FloatArray) -> FloatArray:
+    """What of a price longer windows do not ask already; never nothing, as long as a unit is worth something."""
+    left: FloatArray = np.maximum(price - outlay, _FLOOR_SHARE * worth)
+    return left
 
 
 def mean_value(block: FloatArray, prior_nanousd: FloatArray) -> FloatArray:

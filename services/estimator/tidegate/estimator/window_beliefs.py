@@ -13,18 +13,12 @@ from tidegate.estimator.amortised import amortised_nanousd
 from tidegate.estimator.columns import FloatArray, IntArray
 from tidegate.estimator.exhaustion import Forecast, Known, forecast, will_exhaust
 from tidegate.estimator.joint import joint
+from tidegate.estimator.nested import Dry, nested_prices
 from tidegate.estimator.pace import Pace
 from tidegate.estimator.peak_hours import Peaks, peaks_of, weighed_elapsed
 from tidegate.estimator.rolling_beliefs import RollingQuota, given_back, rolling_quota
 from tidegate.estimator.series_fields import CHAIN
-from tidegate.estimator.shadow_price import (
-    EVIDENCE,
-    bid_price,
-    dual_price,
-    mean_value,
-    outlay_of_longer,
-    shadow_price,
-)
+from tidegate.estimator.shadow_price import dual_price, mean_value
 from tidegate.estimator.state import State, indexes
 from tidegate.estimator.told_beliefs import forecast_told, told_quota
 from tidegate.estimator.windows import NO_ANCHOR, WindowState
@@ -39,7 +33,8 @@ _CLOSED_BINS = CHAIN.start + activity.FIELDS.index("closed_bins")
 
 
 class _Place(NamedTuple):
-    """A window to publish: its pool, its config, its series in the tables, its rank by duration."""
+    """A window to publish: its pool, its config, its series in the tables, its rank by duration. Those of a pool follow
+    each other, the longest first."""
 
     pool: PoolId
     window: Window
@@ -161,15 +156,18 @@ def _places(state: State, routing: Routing, pools: Sequence[PoolId]) -> list[_Pl
     for name in pools:
         windows = declared[name].windows
         number = state.pools.get(name)
-        for rank, window in enumerate(sorted(windows, key=_longest_first)):
+        rank = 0
+        for window in sorted(windows, key=_longest_first):
             series = None if number is None else state.windows.get((number, window.id))
             if series is not None:
                 places.append(_Place(name, window, series, rank))
+                rank += 1
     return places
 
 
-def _longest_first(window: Window) -> tuple[float, str]:
-    return -window.duration_s, window.id
+def _longest_first(window: Window) -> float:
+    """Of equally long ones the order of the config, in which demand tells them too."""
+    return -window.duration_s
 
 
 def _ledger(
@@ -218,19 +216,10 @@ def _shadow_prices(
     bins = state.demand.closed_at(idx, now_ns)[_CLOSED_BINS]
     prior = np.array([_reference(place, routing) for place in places])
     elapsed = np.where(np.isfinite(ledger.elapsed), ledger.elapsed, 0.0)
-    dual = dual_price(mean_value(sketch, prior), ledger.used / limits, elapsed)
-    prices = np.zeros(idx.size)
-    longest = {place.pool: k for k, place in enumerate(places) if place.rank == 0}
-    for rank in range(max(place.rank for place in places) + 1):
-        at = indexes(k for k, place in enumerate(places) if place.rank == rank)
-        longer = np.array(
-            [prices[longest[places[k].pool]] if rank and places[k].pool in longest else 0.0 for k in at]
-        )
-        part = sketch[:, at]
-        outlay = outlay_of_longer(part, longer)
-        bid = bid_price(part, remaining[at], demand[:, at], outlay)
-        prices[at] = shadow_price(bid, dual[at], bins[at], part[EVIDENCE])
-    return prices
+    worth = mean_value(sketch, prior)
+    dual = dual_price(worth, ledger.used / limits, elapsed)
+    ranks = indexes(place.rank for place in places)
+    return nested_prices(sketch, ranks, Dry(remaining, demand, bins), dual, worth)
 
 
 def _reference(place: _Place, routing: Routing) -> float:
