@@ -50,6 +50,47 @@ def test_a_role_that_waits_for_ever_is_cut_after_term(closing: str) -> None:
     assert "did not end in time" in err
 
 
+WAITING = """
+import signal, sys
+from tidegate.runtime import process, telemetry
+
+async def role(stopping):
+    print("waits", flush=True)
+    await stopping.event.wait()
+    signal.raise_signal(signal.SIGHUP)
+    print("ended in order", flush=True)
+
+if sys.argv[1] == "nohup":
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+telemetry.configure("test")
+process.run_role(role)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "numbers", "told"),
+    [
+        ("plain", [signal.SIGHUP], True),
+        ("plain", [signal.SIGHUP, signal.SIGHUP], True),
+        ("nohup", [signal.SIGHUP, signal.SIGTERM], False),
+    ],
+)
+def test_a_role_that_is_hung_up_ends_in_order_and_under_nohup_stays(
+    how: str, numbers: list[signal.Signals], told: bool
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+        for number in numbers:
+            process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert (out, process.returncode) == ("ended in order\n", 0)
+    assert ("hung up" in err) is told
+
+
 async def test_others_end_with_the_role() -> None:
     seen: list[str] = []
 

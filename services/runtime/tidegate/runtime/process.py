@@ -23,7 +23,7 @@ Role = Callable[["Stopping"], Awaitable[None]]
 
 
 class Stopping:
-    """The wish to stop. A first TERM or INT, or the parent's end, sets it; a second signal exits at once."""
+    """The wish to stop. A first TERM or INT, a HUP or the parent's end sets it; a second TERM or INT exits at once."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -38,6 +38,11 @@ class Stopping:
         """Ask for the end; asked twice, the process exits within a second."""
         if self.event.is_set():
             _exit_now()
+        self.event.set()
+
+    def hung_up(self) -> None:
+        """The terminal is gone, or a service manager says so beside TERM: told twice, it is still one wish."""
+        logger().warning("hung up: this process ends in order", state="draining")
         self.event.set()
 
     def parent_gone(self) -> None:
@@ -105,6 +110,8 @@ async def _run(role: Role, parent_fd: int | None, cut_after_s: float | None) -> 
     stopping = Stopping()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.ask)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup it is, and stays so
+        loop.add_signal_handler(signal.SIGHUP, stopping.hung_up)
     if parent_fd is not None:
         loop.add_reader(parent_fd, _on_parent, loop, parent_fd, stopping)
     running = asyncio.ensure_future(role(stopping))

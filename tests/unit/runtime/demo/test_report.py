@@ -1,6 +1,9 @@
 """The report for people: within 80 columns, every number in its place, inconsistencies loud."""
 
 import io
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -9,10 +12,11 @@ from rich.console import Console
 
 from support.history import History
 from tidegate.events.decision import DecisionMade
+from tidegate.runtime.demo import report
 from tidegate.runtime.demo.figures import Figures
 from tidegate.runtime.demo.forecasts import Foreseen, WindowForecasts
 from tidegate.runtime.demo.queries import DecisionRow, ReasonRow, SpendRow, Tables, WindowRow
-from tidegate.runtime.demo.report import amount, short, show, span, usd
+from tidegate.runtime.demo.report import amount, as_called, short, show, span, usd
 from tidegate.runtime.demo.run import Result
 
 FIGURES = Figures(
@@ -50,6 +54,11 @@ TABLES = Tables(
         WindowRow("plan", "week", 120_434_974, 120_434_974, "critical", None, None, 927.9, None, 1),
     ],
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def called_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "as_called", lambda _: "tidegate")
 
 
 def example() -> DecisionMade:
@@ -165,3 +174,45 @@ def test_dollars_have_fixed_decimals_and_unknown_is_not_zero() -> None:
 )
 def test_amounts_are_short(units: int, text: str) -> None:
     assert amount(units) == text
+
+
+@pytest.mark.parametrize(
+    ("called", "on_path", "printed"),
+    [
+        ("bin/tidegate", False, "bin/tidegate"),
+        ("./bin/tidegate", False, "./bin/tidegate"),
+        ("{here}/bin/tidegate", False, "'{here}/bin/tidegate'"),
+        ("{here}/bin/tidegate", True, "tidegate"),
+        ("bin/tidegate", True, "tidegate"),
+        ("nowhere/tidegate", True, "{python} -m tidegate.runtime"),
+        ("{here}/tidegate/__main__.py", True, "{python} -m tidegate.runtime"),
+    ],
+)
+def test_a_pasted_command_finds_the_program_that_printed_it(
+    called: str, on_path: bool, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "a folder"
+    (here / "bin").mkdir(parents=True)
+    program = here / "bin" / "tidegate"
+    program.write_text("#!/bin/sh\necho found\n")
+    program.chmod(0o700)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PATH", f"{here / 'bin'}:/usr/bin:/bin" if on_path else "/usr/bin:/bin")
+    names = {"here": str(here), "python": sys.executable}
+    assert as_called(called.format(**names)) == printed.format(**names)
+    if "python" not in printed:
+        said = subprocess.run(
+            ["/bin/sh", "-c", as_called(called.format(**names))], capture_output=True, text=True, check=True
+        )
+        assert said.stdout == "found\n"
+
+
+def test_another_program_of_the_name_on_the_path_is_not_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("mine", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tidegate").write_text("#!/bin/sh\n")
+        (tmp_path / folder / "tidegate").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'other'}{os.pathsep}/bin")
+    assert as_called(str(tmp_path / "mine" / "tidegate")) == str(tmp_path / "mine" / "tidegate")

@@ -1,6 +1,8 @@
 """What a demo shows a person: decisions, money beside the bills, forecasts, where to look next."""
 
 import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -197,9 +199,10 @@ def _proof(console: Console, found: Figures) -> None:
 
 def _next(console: Console, result: Result) -> None:
     config = shlex.quote(_shown(result.config))
+    program = as_called(sys.argv[0])
     console.print("\nwhere to look next", style="bold")
     for command in _commands(result):
-        console.print(f"  tidegate {command} -c {config}", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"  {program} {command} -c {config}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _commands(result: Result) -> tuple[str, ...]:
@@ -208,6 +211,17 @@ def _commands(result: Result) -> tuple[str, ...]:
         return "report spend", "report failures", spent
     explain_one = "explain" if result.example is None else f"explain {result.example.decision}"
     return explain_one, "report failures", spent
+
+
+def as_called(program: str) -> str:
+    """How a shell finds this program again, as it was called: by name where that leads to it, else by path."""
+    path = Path(program)
+    if not path.name.startswith("tidegate") or not path.is_file():  # `python -m`
+        return f"{shlex.quote(sys.executable)} -m tidegate.runtime"
+    found = shutil.which(path.name)
+    if found is not None and Path(found).resolve() == path.resolve():
+        return path.name
+    return shlex.quote(program if path.is_absolute() or "/" in program else f"./{program}")
 
 
 def _shown(path: Path) -> str:
