@@ -307,6 +307,8 @@ def _listed_rates(
     dated: DatedPrice, billed: Factors, output_tokens: int, tier: str | None = None
 ) -> Rates | None:
     """Rates of a service tier, None the usual one, with those of longer prompts."""
+    if not dated.variants:  # most have none, and every snapshot asks
+        return _rates(dated, _UNSEEN, billed, output_tokens)
     listed = dated.list_price()
     marks = {each.above_input_tokens for each in listed.variants if each.service_tier in {None, tier}}
     above: list[tuple[int, Rates]] = []
