@@ -153,9 +153,9 @@ def test_a_number_beyond_bounds_is_told_with_its_event_and_field(sample: Any) ->
 
 
 def test_an_end_that_never_comes_is_in_bounds() -> None:
-    (sample,) = [
+    sample = next(
         each for each in SAMPLES if each["type"] == "DecisionMade" and "tried_at_ns" in json.dumps(each)
-    ]
+    )
     for at, candidate in enumerate(sample["data"]["candidates"]):
         local = {**candidate.get("local", {}), "refusing_until_ns": FOREVER_NS}
         sample = changed(sample, ("data", "candidates", at, "local"), local)
