@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,21 @@ async def test_brief_columns_are_columns_of_their_query(tmp_path: Path) -> None:
             asked = Asked(**{each: "acme" if each == "tenant" else "r1" for each in needs})  # type: ignore[arg-type]
             for section in (await report(source, name, asked)).sections:
                 assert {column for column, _ in section.brief} <= set(section.result.columns), section.query
+
+
+IMPLIED = {"pool", "period"}
+"""A target's id stands for one pool for ever, and a window's period ends when it resets: both are shown."""
+
+
+@pytest.mark.parametrize("name", sorted(catalog()))
+def test_rows_that_are_apart_look_apart_in_the_columns_that_are_shown(name: str) -> None:
+    query = named(name)
+    groups = re.findall(r"^GROUP BY (.+)$", query.sql, re.MULTILINE)
+    if not groups or groups == ["ALL"] or not query.brief:
+        return
+    renamed = dict(re.findall(r"^ +(\w+) AS (\w+),$", query.sql, re.MULTILINE))
+    told_by = {renamed.get(column, column) for column in groups[-1].split(", ")}
+    assert told_by - IMPLIED <= {column for column, _ in query.brief}
 
 
 @pytest.mark.parametrize(

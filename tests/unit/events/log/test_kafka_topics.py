@@ -12,6 +12,7 @@ from tidegate.events.log.kafka_topics import (
     planned,
     positions_drift,
     read_origin,
+    unusable,
 )
 from tidegate.events.topics import CONTROL, SIGNALS, STATE, TOPICS
 
@@ -100,3 +101,21 @@ def test_secrets_do_not_show() -> None:
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must lie between"):
         KafkaSettings("host:9092", "id", **wrong)  # type: ignore[arg-type]
+
+
+def test_a_topic_cut_otherwise_is_told_with_what_mends_it_and_apply_is_not_said_to() -> None:
+    right = {topic.name: topic.partitions for topic in PLAN}
+    assert unusable(PLAN, right) is None
+    assert unusable(PLAN, {**right, "of somebody else": 3}) is None
+    for count in (1, 99):
+        said = unusable(PLAN, {**right, PLAN[0].name: count})
+        assert said is not None
+        assert f"{PLAN[0].name} has {count} partitions instead of {PLAN[0].partitions}" in said
+        assert "which `topics apply` does not change" in said
+        assert "`log.topic_prefix`" in said
+        assert "lacks" not in said
+    absent = {name: count for name, count in right.items() if name != PLAN[1].name}
+    assert unusable(PLAN, absent) == f"lacks topics, run `tidegate topics apply`: {PLAN[1].name}"
+    both = unusable(PLAN, {**absent, PLAN[0].name: 99})
+    assert both is not None
+    assert both.startswith(f"lacks topics, run `tidegate topics apply`: {PLAN[1].name}; it has topics")

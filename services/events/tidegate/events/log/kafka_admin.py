@@ -19,7 +19,15 @@ from aiokafka.errors import (
 from tidegate.events.errors import LogUnavailable, Refused
 from tidegate.events.log.kafka_settings import KafkaSettings
 from tidegate.events.log.kafka_start import start_whole
-from tidegate.events.log.kafka_topics import Drift, Found, KafkaTopic, drifts, planned, positions_drift
+from tidegate.events.log.kafka_topics import (
+    Drift,
+    Found,
+    KafkaTopic,
+    drifts,
+    planned,
+    positions_drift,
+    unusable,
+)
 from tidegate.events.topics import TOPICS, Topic
 
 _APPLY_DEADLINE_S = 60.0
@@ -74,16 +82,9 @@ class DeclaredTopics:
         async with _administering(self._settings, self._settings.query_deadline_s) as admin:
             described = await _described(admin)
         partitions = {name: len(topic["partitions"]) for name, topic in described.items()}
-        wrong = [
-            f"{topic.name} has {partitions.get(topic.name, 0)} of {topic.partitions} partitions"
-            for topic in self._plan
-            if partitions.get(topic.name) != topic.partitions
-        ]
-        if wrong:
-            raise LogUnavailable(
-                f"Kafka at {self._settings.bootstrap} lacks declared topics, run `tidegate topics apply`: "
-                + "; ".join(wrong)
-            )
+        wrong = unusable(self._plan, partitions)
+        if wrong is not None:
+            raise LogUnavailable(f"Kafka at {self._settings.bootstrap} {wrong}")
 
 
 async def missing_topics(

@@ -148,3 +148,24 @@ def read_origin(headers: Iterable[tuple[str, bytes]]) -> tuple[int, int] | None:
             offset, append_ms = _ORIGIN.unpack(value)
             return int(offset), int(append_ms)
     return None
+
+
+def unusable(plan: Iterable[KafkaTopic], partitions: Mapping[str, int]) -> str | None:
+    """What topics lack to be worked on, and what mends it; None when each has its partitions, given by name."""
+    plan = tuple(plan)
+    absent = [topic.name for topic in plan if topic.name not in partitions]
+    other = [
+        f"{topic.name} has {partitions[topic.name]} partitions instead of {topic.partitions}"
+        for topic in plan
+        if partitions.get(topic.name, topic.partitions) != topic.partitions
+    ]
+    said: list[str] = []
+    if absent:
+        said.append(f"lacks topics, run `tidegate topics apply`: {', '.join(absent)}")
+    if other:
+        said.append(
+            f"has topics that are cut otherwise, which `topics apply` does not change: {', '.join(other)};"
+            " keys would be found in other partitions. Set another `log.topic_prefix`, or delete topics that hold"
+            " nothing you need, then run `tidegate topics apply`"
+        )
+    return "; it ".join(said) or None
