@@ -511,3 +511,20 @@ def test_what_is_wrong_with_a_secret_is_said_without_it(secret: str, says: str) 
     assert "A_KEY" in said
     assert not secret.strip() or secret not in said
     assert resolve_secret("env:A_KEY", {"A_KEY": "sk-sim42"}, "secret") == "sk-sim42"
+
+
+@pytest.mark.parametrize(
+    ("top", "price", "told"),
+    [
+        ("", 'from = "x"\ninput_uncached = "1"', "targets[0].prices[0].from"),
+        ("price_file = 4\n", 'input_uncached = "1"', "price_file"),
+        ('price_file = "no such file"\n', 'input_uncached = "1"', "price_file"),
+    ],
+)
+def test_prices_that_the_book_would_complete_are_not_told_to_be_missing(
+    top: str, price: str, told: str
+) -> None:
+    head, _, rest = GOOD.partition("[[targets.prices]]")
+    routes = rest[rest.index("[[routes]]") :]
+    text = f'{top}{head}price_book = "openai/gpt-4.1"\n[[targets.prices]]\n{price}\n{routes}'
+    assert [line.split(": ")[1] for line in mistakes_of(text)] == [told]
