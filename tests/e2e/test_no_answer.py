@@ -32,7 +32,14 @@ MESSAGE = {
     "stop_reason": "end_turn",
     "usage": USED,
 }
-RESPONSE = {"object": "response", "status": "completed", "model": "real", "output": [], "usage": USED}
+SAID_ITEM = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}
+RESPONSE = {
+    "object": "response",
+    "status": "completed",
+    "model": "real",
+    "output": [SAID_ITEM],
+    "usage": USED,
+}
 VECTORS = {"object": "list", "model": "real", "data": [{"embedding": [0.5]}], "usage": USED}
 DIALECTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "openai": ("/v1/chat/completions", ASKED, CHAT),

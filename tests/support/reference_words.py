@@ -275,7 +275,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "time_value_nanousd_per_s": "What a second of waiting is worth; 0 ignores speed.",
         "refusal_cost_nanousd": "What refusing a request costs; values scarce quota that has no metered alternative.",
         "max_ttft_p90_ms": "A target whose believed 90th percentile of time to first token is above it is refused.",
-        "avoid_ejected": "Targets believed (95 %) to fail more often than 1 in 20 rank after the others of their grade, whatever they cost, until their record is better or twenty minutes old; `false`: price alone decides.",
+        "avoid_ejected": "Ranks targets believed (95 %) to fail more often than 1 in 20 after the others of their grade, whatever they cost, until their record is better or some twenty minutes old. `false`: failures weigh in the price alone.",
         "allow_downgrade": "Keeps lower grades in the plan, after all of the best admissible one; else they are refused as `grade`.",
     },
     "[[routes.candidates]]": {

@@ -66,7 +66,7 @@ def test_one_that_fails_too_often_ranks_after_the_others_of_its_grade_and_stays_
     strategy: Strategy, order: list[str]
 ) -> None:
     targets = [target("a", priced(1, 1)), target("b", priced(9, 9)), target("c", priced(9, 9))]
-    config = routing(targets, grades={"c": 1}, strategy=strategy, allow_downgrade=True)
+    config = routing(targets, grades={"c": 1}, strategy=strategy, allow_downgrade=True, avoid_ejected=True)
     decision = plan(world(config, SICK))
     assert ranks(decision) == order
     assert [each.target for each in decision.candidates if each.ejected] == ["a"]
@@ -76,9 +76,9 @@ def test_one_that_fails_too_often_ranks_after_the_others_of_its_grade_and_stays_
 @pytest.mark.parametrize("strategy", ["cheapest", "declared"])
 def test_a_route_may_go_by_price_alone_and_where_all_fail_nothing_changes(strategy: Strategy) -> None:
     targets = [target("a", priced(1, 1)), target("b", priced(9, 9))]
-    config = routing(targets, strategy=strategy, avoid_ejected=False)
-    assert ranks(plan(world(config, SICK))) == ["a", "b"]
     config = routing(targets, strategy=strategy)
+    assert ranks(plan(world(config, SICK))) == ["a", "b"]
+    config = routing(targets, strategy=strategy, avoid_ejected=True)
     assert ranks(plan(world(config, SICK, of_target("b", ejected=True)))) == ["a", "b"]
 
 

@@ -1,7 +1,7 @@
 -- title: Failed attempts by target and cause, and how many of them failover masked
 -- param: tenant VARCHAR only this tenant
 -- param: since_ns BIGINT failed from this time on, in nanoseconds
--- brief: target, cause, rule, status, failures, masked, last_at=last
+-- brief: target, cause, rule, status, failures=n, masked
 SELECT
     target, cause, status, rule,
     count(*) AS failures,

@@ -298,7 +298,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     refusal_cost_nanousd: Dollars | None = None
     max_ttft_p90_ms: Tokens | None = None
     allow_downgrade: bool = False
-    avoid_ejected: bool = True
+    avoid_ejected: bool = False
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -63,8 +63,6 @@ def gateway_config(
                 {
                     "name": ROUTE,
                     "strategy": "cheapest",
-                    # The demo shows failover: the target that fails now and then must go on being tried first.
-                    "avoid_ejected": False,
                     "candidates": [{"target": name} for name in PROVIDERS],
                 }
             ],
