@@ -48,7 +48,7 @@ async def test_a_role_without_topics_ends_and_says_which_and_what_to_do(
     assert f"{prefix}tidegate.signals.v1" in said
     assert "create them with `tidegate topics apply`" in said
     assert "Traceback" not in said
-    assert "serves on" not in said
+    assert "listens on" not in said
 
 
 async def test_a_gateway_without_topics_says_so_and_serves(kafka: Broker, tmp_path: Path) -> None:

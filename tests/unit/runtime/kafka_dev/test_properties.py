@@ -1,10 +1,12 @@
 """The settings of a development node."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from tidegate.runtime.kafka_dev.ports import consecutive_ports, free_ports
+from tidegate.runtime.kafka_dev.errors import DevKafkaError
+from tidegate.runtime.kafka_dev.ports import consecutive_ports, free_ports, refuse_taken
 from tidegate.runtime.kafka_dev.properties import NodeSettings, node_properties
 
 
@@ -43,3 +45,13 @@ def test_free_ports_are_distinct_and_below_the_ephemeral_range() -> None:
     ports = [port for node in free_ports(3) for port in (node.broker, node.controller)]
     assert len(set(ports)) == 6
     assert all(20_000 <= port < 32_000 for port in ports)
+
+
+def test_a_port_that_something_listens_on_is_named_before_anything_starts() -> None:
+    (ports,) = free_ports(1)
+    refuse_taken([ports])
+    with (
+        socket.create_server(("127.0.0.1", ports.controller)),
+        pytest.raises(DevKafkaError, match=str(ports.controller)),
+    ):
+        refuse_taken([ports])

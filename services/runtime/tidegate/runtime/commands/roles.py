@@ -41,7 +41,7 @@ def serve(config: ConfigOption = None, parent_fd: ParentOption = None) -> None:
 
     def bind_and_run() -> None:
         supervisor.bind()
-        say(f"tidegate serves on http://{machine.settings.gateway.host}:{supervisor.tenant_port}/v1")
+        say(f"tidegate listens on http://{machine.settings.gateway.host}:{supervisor.tenant_port}/v1")
         run_role(run, parent_fd)
 
     told(bind_and_run)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tidegate.runtime.kafka_dev.artifacts import jars_folder
 from tidegate.runtime.kafka_dev.cluster import KafkaCluster
 from tidegate.runtime.kafka_dev.installation import Places, install
-from tidegate.runtime.kafka_dev.ports import consecutive_ports
+from tidegate.runtime.kafka_dev.ports import consecutive_ports, refuse_taken
 
 _WATCH_S = 0.5
 
@@ -29,8 +29,10 @@ def run_dev_kafka(
             if not jars_folder(places.cache_dir).is_dir():
                 say("fetching Kafka with Maven, once (43 MB)")
             kafka = install(places)
+            ports = consecutive_ports(nodes, port)
+            refuse_taken(ports)
             say(f"starting {nodes} Kafka node(s) in {data_dir} on Java {kafka.java.major}")
-            with KafkaCluster(kafka, data_dir, consecutive_ports(nodes, port)) as cluster:
+            with KafkaCluster(kafka, data_dir, ports) as cluster:
                 say("ready; Ctrl-C stops it. Bootstrap servers:")
                 say(cluster.bootstrap)
                 while True:

@@ -2,6 +2,7 @@
 
 import random
 import socket
+from collections.abc import Iterable
 
 from tidegate.runtime.kafka_dev.errors import DevKafkaError
 from tidegate.runtime.kafka_dev.properties import HOST, NodePorts
@@ -16,6 +17,16 @@ def consecutive_ports(nodes: int, first: int) -> tuple[NodePorts, ...]:
     return tuple(
         NodePorts(node_id=i + 1, broker=first + i, controller=first + nodes + i) for i in range(nodes)
     )
+
+
+def refuse_taken(ports: Iterable[NodePorts]) -> None:
+    """Raises DevKafkaError naming the ports that something else listens on."""
+    taken = [port for each in ports for port in (each.broker, each.controller) if not _is_free(port)]
+    if taken:
+        listed = ", ".join(map(str, taken))
+        raise DevKafkaError(
+            f"something listens on port {listed} of {HOST} already: choose others with --port"
+        )
 
 
 def free_ports(nodes: int) -> tuple[NodePorts, ...]:
