@@ -35,7 +35,7 @@ def brief(raw: Raw, otherwise: Any = None, max_bytes: int = MAX_WORD_BYTES) -> A
         return otherwise
     try:
         return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # text that is no Unicode
+    except (msgspec.DecodeError, UnicodeDecodeError):  # such as a number beyond all numbers
         return otherwise
 
 
