@@ -66,7 +66,7 @@ def read(text: bytes, source: str, day: dt.date | None = None) -> LiteLlmTable:
         table = json.loads(text, parse_float=Decimal, object_pairs_hook=_told_once)
     except Unreadable as error:
         raise Unreadable(f"{source}: {error}") from error
-    except (ValueError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:  # such as an exponent beyond all decimals
         raise Unreadable(f"{source}: not valid JSON: {error}") from error
     if not isinstance(table, dict):
         raise Unreadable(f"{source}: not a table of models")
