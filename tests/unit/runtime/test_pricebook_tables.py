@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from support.shared_data import shared_data
 from tidegate.events.config import DatedPrice, VariantPrice
 from tidegate.runtime.pricebook import csv_table, litellm, price_file
-from tidegate.runtime.pricebook.book import built_in
+from tidegate.runtime.pricebook.book import built_in, read_genai
 from tidegate.runtime.pricebook.compare import Difference, compare
 from tidegate.runtime.pricebook.entries import NUMBERS, PER_MILLION, ModelPrices, Unreadable, variant_key
 
@@ -485,3 +486,12 @@ def test_the_shared_tables_can_be_imported_whole() -> None:
             "no price for input_uncached and output",
             "`-1000000.0` is no price",
         }
+
+
+@pytest.mark.parametrize("number", ["1e" + "5" * 60, "1e-" + "5" * 60])
+@pytest.mark.parametrize("read", [litellm.read, read_genai])
+def test_an_exponent_beyond_all_decimals_is_told_not_thrown(
+    read: Callable[[bytes, str], object], number: str
+) -> None:
+    with pytest.raises(Unreadable, match=r"^t: not valid JSON"):
+        read(b'{"m":{"input_cost_per_token":%b}}' % number.encode(), "t")

@@ -117,7 +117,7 @@ def read_genai(text: bytes, origin: str) -> PriceBook:
     """A book of the package's JSON (`prices/data.json` of its repository). Raises Unreadable."""
     try:
         data = json.loads(text, parse_float=Decimal)
-    except ValueError as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise Unreadable(f"{origin}: not valid JSON: {error}") from error
     try:
         return PriceBook(data, origin)
