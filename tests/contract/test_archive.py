@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from support.log_reading import drain, numbers, outgoing, read_all, read_from
 from tidegate.events.archive import Archiver
+from tidegate.events.archive_alone import ArchiveAlone
 from tidegate.events.archive_log import ArchivedLog
 from tidegate.events.archive_manifest import Manifest
 from tidegate.events.archive_parquet import read_piece
@@ -141,6 +142,40 @@ async def test_begin_is_the_first_archived_offset_and_end_is_the_live_one(
     assert await spanning.begin(A) == 2
     assert await spanning.end(A) == 6
     assert numbers(await read_all(spanning, [A])) == [2, 3, 4, 5]
+
+
+async def test_an_archive_alone_reads_as_the_log_did_to_where_it_ends_and_takes_nothing(
+    tmp_path: Path, live: MemoryEventLog, clock: ManualClock
+) -> None:
+    for n in range(40):
+        clock.advance_ns(1)
+        place = PLACES[n % 3]
+        value = None if n % 7 == 6 else str(n).encode()
+        await live.append([Outgoing(place.topic, place.partition, f"k{n % 5}".encode(), value)])
+    cut_ns = clock.wall_ns()
+    latest = await live.latest(SNAPSHOTS.name)
+    ends = {place: await live.end(place) for place in PLACES}
+    before = await read_all(live, PLACES)
+    assert await archive(live, tmp_path) > 0
+    clock.advance_ns(1)
+    await live.append([*outgoing(SNAP, [99])])
+
+    alone = ArchiveAlone(tmp_path)
+    assert {place: await alone.end(place) for place in PLACES} == ends
+    assert {place: await alone.begin(place) for place in PLACES} == {
+        place: await live.begin(place) for place in PLACES
+    }
+    assert await read_all(alone, PLACES) == before
+    assert (await alone.latest(SNAPSHOTS.name))[0] == latest[0]
+    assert alone.newest_ns == cut_ns
+    with pytest.raises(LogUnavailable, match="takes no records"):
+        await alone.append(outgoing(A, [1]))
+    with pytest.raises(LogUnavailable, match="takes no records"):
+        await alone.writer("relay")
+    await alone.close()
+
+    nothing = ArchiveAlone(tmp_path / "none")
+    assert (await nothing.end(A), await nothing.begin(A), nothing.newest_ns) == (0, 0, None)
 
 
 async def test_retention_deletes_only_what_is_archived_old_and_of_the_own_roles(

@@ -217,3 +217,12 @@ def test_the_same_demo_runs_on_kafka(folder: Path, kafka: Broker) -> None:
     found = numbers_of(demo(folder, *arguments))
     must_agree(found)
     assert found["failovers"] > 0
+    # Its broker may end with the demo: what was decided can be told and replayed all the same.
+    config = folder / "run" / "tidegate.toml"
+    config.write_text(config.read_text().replace(kafka.bootstrap, "127.0.0.1:1"))
+    asked = (["explain"], ["replay", "verify"])
+    answers = [CliRunner().invoke(app, [*each, "-c", str(config), "--json"]) for each in asked]
+    assert [each.exit_code for each in answers] == [0, 0]
+    explained, replayed = (json.loads(each.stdout) for each in answers)
+    assert explained["told_by"] == "archive"
+    assert replayed["identical"] == replayed["decisions"] == found["replay_total"]

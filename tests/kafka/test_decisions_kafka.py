@@ -10,7 +10,7 @@ import pytest
 from support.history import History, append
 from support.kafka_log import kafka_event_log
 from support.kafka_providers import Broker
-from tidegate.analytics.decisions import find_decision
+from tidegate.analytics.decisions import Found, find_decision
 from tidegate.analytics.replay_verify import verify
 from tidegate.events.config import Routing
 from tidegate.events.decision import DecisionMade
@@ -40,8 +40,8 @@ async def test_a_decision_is_found_and_replayed_in_a_log_with_records_that_are_n
     newest = max(made, key=lambda decision: decision.now_ns)
     async with kafka_event_log(kafka) as log:
         await append(log, [*POISON, *history.outgoing(), *POISON])
-        assert await find_decision(log, None, None) == newest
-        assert await find_decision(log, None, made[3].decision) == made[3]
+        assert await find_decision(log, None, None) == Found(newest)
+        assert await find_decision(log, None, made[3].decision) == Found(made[3])
         assert await find_decision(log, None, "nobody") is None
         report = await verify(log, identical)
     assert report.identical == report.decisions == len(made)

@@ -132,6 +132,9 @@ def replay_table(report: ReplayReport) -> Table:
             plain("" if first is None else first.decision),
             plain("" if first is None else first.detail),
         )
+    if report.beyond_reach != 0:
+        count = "unknown" if report.beyond_reach is None else str(report.beyond_reach)
+        table.add_row("beyond reach", count, "", "the archive ends before")
     return table
 
 

@@ -71,14 +71,18 @@ class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
     input_missing: int
     unreadable: int = 0
     """Records of the requests topic that no build, or not this one, can read: decisions may be among them."""
+    beyond_reach: int | None = 0
+    """Decisions that the read model knows and the log, an archive alone, does not hold; None where nobody knows."""
     examples: tuple[Example, ...]
 
     @property
     def is_clean(self) -> bool:
-        """There was something to replay, every record could be read, and all came out identical, but for what
-        another version of the code decided. A decision whose inputs are missing proves nothing, so it is not clean.
+        """There was something to replay, every record could be reached and read, and all came out identical, but for
+        what another version of the code decided. A decision whose inputs are missing proves nothing, so it is not
+        clean.
         """
-        return 0 < self.decisions == self.identical + self.other_version and not self.unreadable
+        whole = self.beyond_reach == self.unreadable == 0
+        return whole and 0 < self.decisions == self.identical + self.other_version
 
 
 async def verify(

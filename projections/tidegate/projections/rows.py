@@ -167,8 +167,14 @@ def _decision_made(place: Place, envelope: Envelope, data: DecisionMade) -> Rows
         ),
     )
     head = (*place, envelope.ts, envelope.tenant, envelope.request, data.decision)
-    for candidate in data.candidates:
-        yield "r_candidates", head + _candidate(candidate)
+    tiers = dict(ask.service_tiers)
+    for index, candidate in enumerate(data.candidates):
+        yield (
+            "r_candidates",
+            (*head, index, *_candidate(candidate), tiers.get(candidate.target), candidate.ejected),
+        )
+        for use in candidate.uses:
+            yield "r_planned_uses", (*head, candidate.target, candidate.pool, *_use(use))
 
 
 def _price_parts(price: PriceParts | None) -> Row:

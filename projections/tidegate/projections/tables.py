@@ -131,6 +131,7 @@ TABLES: tuple[Table, ...] = (
         "r_candidates",
         topics.REQUESTS,
         _OF_DECISION,
+        _int("place"),
         _text("target pool"),
         _int("target_version pool_version grade"),
         _text("reason detail"),
@@ -138,7 +139,10 @@ TABLES: tuple[Table, ...] = (
         _PRICE_PARTS,
         _int("expected_cached_tokens expected_output_tokens in_flight"),
         _real("p_exhaust propensity"),
+        _text("service_tier"),
+        _flag("ejected"),
     ),
+    _table("r_planned_uses", topics.REQUESTS, _OF_DECISION, _text("target pool"), _WINDOW_USE),
     _table(
         "r_attempts",
         topics.SIGNALS,

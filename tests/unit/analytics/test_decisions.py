@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from support.history import History, append
 from support.read_model import LIMITS, memory_log, running
-from tidegate.analytics.decisions import find_decision
-from tidegate.events.decision import DecisionMade
+from tidegate.analytics.decisions import Found, find_decision
+from tidegate.events.decision import DecisionMade, LocalView
 from tidegate.events.log.memory import MemoryEventLog
 from tidegate.events.log.port import Outgoing
 from tidegate.events.topics import REQUESTS
@@ -47,14 +48,14 @@ async def test_a_decision_is_found_however_far_the_read_model_has_come(
     await append(log, POISON)
     some = made[len(made) // 2]
     if folded_events is None:
-        assert await find_decision(log, None, some.decision) == some
-        assert await find_decision(log, None, None) == made[-1]
+        assert await find_decision(log, None, some.decision) == Found(some)
+        assert await find_decision(log, None, None) == Found(made[-1])
         return
     async with open_read_only(path, LIMITS) as source:
         for wanted in made[::7]:
-            assert await find_decision(log, source, wanted.decision) == wanted
-            assert (await find_decision(log, source, wanted.ask.request)) == wanted
-        assert await find_decision(log, source, None) == made[-1]
+            assert await find_decision(log, source, wanted.decision) == Found(wanted)
+            assert (await find_decision(log, source, wanted.ask.request)) == Found(wanted)
+        assert await find_decision(log, source, None) == Found(made[-1])
         assert await find_decision(log, source, "nobody") is None
 
 
@@ -64,3 +65,21 @@ async def test_with_nothing_recorded_there_is_no_decision(tmp_path: Path) -> Non
     await folded(log, tmp_path / "model.duckdb")
     async with open_read_only(tmp_path / "model.duckdb", LIMITS) as source:
         assert await find_decision(log, source, None) is None
+
+
+async def test_what_the_read_model_tells_of_a_decision_is_what_was_recorded_but_for_what_only_its_gateway_knew(
+    tmp_path: Path,
+) -> None:
+    history = History().day(60)
+    path = tmp_path / "model.duckdb"
+    await folded(await memory_log(history.outgoing()), path)
+    nothing = await memory_log()
+    async with open_read_only(path, LIMITS) as source:
+        for made in decisions(history):
+            found = await find_decision(nothing, source, made.decision)
+            assert found == Found(without_local(made), is_recalled=True)
+
+
+def without_local(decision: DecisionMade) -> DecisionMade:
+    candidates = tuple(replace(each, local=LocalView()) for each in decision.candidates)
+    return replace(decision, candidates=candidates, ask=replace(decision.ask, dialects=(), documents=False))

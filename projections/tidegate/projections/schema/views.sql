@@ -220,7 +220,7 @@ SELECT
     reason, detail, retry_at_ns, grade,
     price_nanousd, cash_nanousd, quota_nanousd, retry_nanousd, time_nanousd, switch_nanousd,
     expected_cached_tokens, expected_output_tokens, p_exhaust, in_flight, propensity,
-    target_version, pool_version, ts_ns
+    service_tier, ejected, target_version, pool_version, ts_ns
 FROM r_candidates;
 
 -- Planned → actual: what the decision expected of the target that served, and what it became.

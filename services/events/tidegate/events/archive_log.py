@@ -23,7 +23,7 @@ class ArchivedLog:
 
     def reader(self, start: Mapping[TopicPartition, int]) -> "SpanningReader":
         """A reader over archive and live log; see `EventLog.reader`."""
-        return SpanningReader(self._live, Manifest(self._folder), start)
+        return SpanningReader(self._live.reader(start), Manifest(self._folder), start)
 
     async def begin(self, where: TopicPartition) -> int:
         """First archived offset, else the live log's oldest."""
@@ -60,10 +60,11 @@ class SpanningReader:
     are asked.
     """
 
-    def __init__(self, live: EventLog, manifest: Manifest, start: Mapping[TopicPartition, int]) -> None:
+    def __init__(self, live: Reader, manifest: Manifest, start: Mapping[TopicPartition, int]) -> None:
+        """`live` reads the live log from `start`, and is closed with this one."""
         self._manifest = manifest
         self._positions = dict(start)
-        self._reader: Reader = live.reader(start)
+        self._reader = live
         self._group: tuple[str, list[Record]] = ("", [])
 
     async def poll(self, max_records: int = 5_000, timeout_s: float = 0.0) -> Sequence[Record]:

@@ -1,13 +1,15 @@
-"""Where commands ask: the projector's socket, or without a projector its file, read-only."""
+"""Where commands ask: the projector's socket or its file, and the log, or without a log its archive. Read-only."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.analytics.client import SocketSource
 from tidegate.analytics.ports import SqlSource
-from tidegate.events.errors import TidegateError
+from tidegate.events.errors import LogUnavailable, TidegateError
+from tidegate.events.log.port import EventLog, TopicPartition
+from tidegate.events.topics import REQUESTS
 from tidegate.runtime.machine import Machine
 
 # DuckDB and Arrow take longer to load than the projector to answer: they come where there is no projector.
@@ -58,3 +60,28 @@ async def whole_log(machine: Machine) -> "AsyncGenerator[ArchivedLog]":
         yield log
     finally:
         await log.close()
+
+
+class Readable(NamedTuple):
+    """The recorded history as far as it can be read now."""
+
+    log: EventLog
+    away: str | None = None
+    """Why the live log cannot be asked; `log` is then the archive alone."""
+    newest_ns: int | None = None
+    """Without a live log: when the newest archived record was appended, None when nothing is archived."""
+
+
+@asynccontextmanager
+async def readable_log(machine: Machine) -> AsyncGenerator[Readable]:
+    """The log with its archive, or the archive alone when the live log does not answer."""
+    async with whole_log(machine) as log:
+        try:
+            await log.end(TopicPartition(REQUESTS.name, 0))
+            readable = Readable(log)
+        except LogUnavailable as error:
+            from tidegate.events.archive_alone import ArchiveAlone
+
+            alone = ArchiveAlone(machine.archive_dir)
+            readable = Readable(alone, str(error), alone.newest_ns)
+        yield readable

@@ -26,6 +26,8 @@ from tidegate.runtime.commands.shared import (
 
 if TYPE_CHECKING:
     from tidegate.projections.rebuild import DeadLetters
+    from tidegate.runtime.machine import Machine
+    from tidegate.runtime.readmodels import Readable
 
 replay_app = typer.Typer(no_args_is_help=True, help="Decide again what was decided.")
 T = TypeVar("T")
@@ -51,7 +53,9 @@ def register(app: typer.Typer) -> None:
     app.command(help="A report: who spent what where, what failed, what is left of quotas, one request.")(
         report
     )
-    app.command(help="Why a request went where it went, in five lines.")(explain)
+    app.command(
+        help="Why a request went where it went, in five lines; without the log, from the read model."
+    )(explain)
     app.command(help="Build the read models anew from the log and compare.")(rebuild)
     app.add_typer(replay_app, name="replay")
 
@@ -152,29 +156,46 @@ def explain(
     wide: WideOption = False,
 ) -> None:
     """Target, price parts, runner-up and gap, rejected targets, inputs: five lines of at most 80 columns."""
-    from tidegate.analytics.decisions import find_decision
-    from tidegate.events.decision import DecisionMade
+    from tidegate.analytics.decisions import Found, find_decision
     from tidegate.planner.explain import explain as in_lines
     from tidegate.planner.explain import explanation
     from tidegate.runtime.commands.brief import five_lines
-    from tidegate.runtime.readmodels import read_model_or_none, whole_log
+    from tidegate.runtime.readmodels import read_model_or_none, readable_log
 
     machine, _ = machine_of(config)
 
-    async def work() -> DecisionMade | None:
-        async with whole_log(machine) as log, read_model_or_none(machine) as source:
-            return await find_decision(log, source, request)
+    async def work() -> "tuple[Readable, Found | None]":
+        async with readable_log(machine) as readable, read_model_or_none(machine) as source:
+            _tell_away(readable, machine)
+            return readable, await find_decision(readable.log, source, request)
 
-    decision = _run(work())
-    if decision is None:
+    readable, found = _run(work())
+    if found is None and readable.away is not None:
+        fail(
+            f"no decision {'' if request is None else f'of {request} '}is in what can be read without the log"
+        )
+    if found is None:
         fail(
             "no decision is recorded yet" if request is None else f"no decision of {request} is recorded",
             FINDING,
         )
+    decision = found.decision
     if json:
-        print_json(explanation(decision))
+        told_by = "read model" if found.is_recalled else "log" if readable.away is None else "archive"
+        print_json({**explanation(decision), "told_by": told_by})
     else:
         say(in_lines(decision) if wide else five_lines(decision, EXPLAIN_COLUMNS))
+
+
+def _tell_away(readable: "Readable", machine: "Machine") -> None:
+    """On standard error: what cannot be asked, and how far what is asked instead has come."""
+    if readable.away is None:
+        return
+    until = "nothing is archived"
+    if readable.newest_ns is not None:
+        until = f"the archive ends at {dt.datetime.fromtimestamp(readable.newest_ns // 10**9, dt.UTC).isoformat()}"
+    tell(f"the log does not answer: {readable.away}")
+    tell(f"{until}; later decisions are told by the read model ({machine.projections_path})")
 
 
 @replay_app.command()
@@ -186,17 +207,25 @@ def verify(
     json: JsonOption = False,
 ) -> None:
     """Replay recorded decisions bit by bit; exit code 1 when one differs, when inputs are missing, when a record
-    cannot be read, or when there was nothing to replay."""
+    cannot be read or reached, or when there was nothing to replay. Without the log its archive is replayed, and the
+    decisions counted that only the read model knows."""
     from tidegate.analytics import render, replay_verify
+    from tidegate.analytics.beyond import decisions_beyond
     from tidegate.planner.replay import verify as verify_one
-    from tidegate.runtime.readmodels import whole_log
+    from tidegate.runtime.readmodels import read_model_or_none, readable_log
 
     machine, _ = machine_of(config)
     only = replay_verify.Only(since_ns=_ns(since), route=route, tenant=tenant)
 
     async def work(phases: Phases) -> replay_verify.ReplayReport:
-        async with whole_log(machine) as log:
-            return await replay_verify.verify(log, verify_one, only, phases)
+        async with readable_log(machine) as readable, read_model_or_none(machine) as source:
+            _tell_away(readable, machine)
+            found = await replay_verify.verify(readable.log, verify_one, only, phases)
+            if readable.away is None:
+                return found
+            return msgspec.structs.replace(
+                found, beyond_reach=await decisions_beyond(readable.log, source, only)
+            )
 
     with bars(quiet=json) as phases:
         found = _run(work(phases))

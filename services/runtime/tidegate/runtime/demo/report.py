@@ -207,8 +207,6 @@ def _next(console: Console, result: Result) -> None:
 
 def _commands(result: Result) -> tuple[str, ...]:
     spent = "sql 'SELECT session, requests, failed_over, ledger_nanousd FROM v_sessions ORDER BY 4 DESC'"
-    if not result.log_stays:
-        return "report spend", "report failures", spent
     explain_one = "explain" if result.example is None else f"explain {result.example.decision}"
     return explain_one, "report failures", spent
 

@@ -13,6 +13,7 @@ import msgspec
 from tidegate.analytics.client import SocketSource
 from tidegate.analytics.reconcile import reconcile
 from tidegate.analytics.replay_verify import verify
+from tidegate.events.archive import Archiver
 from tidegate.events.decision import DecisionMade
 from tidegate.events.log.port import EventLog
 from tidegate.gateway.credentials import key_text
@@ -73,8 +74,6 @@ class Result(NamedTuple):
     """The newest decision whose request needed more than its first choice."""
     config: Path
     speed: float
-    log_stays: bool
-    """The log can be read after the demo: it is not a Kafka that ended with it."""
 
 
 async def run(options: Options, progress: Progress) -> Result:
@@ -98,9 +97,27 @@ async def run(options: Options, progress: Progress) -> Result:
             log = machine.open_log()
             try:
                 court = _Court(machine, log, Bills(machine.settings.targets, machine.clock), progress)
-                return _result(options, config, *await _judge(court, tally))
+                result = _result(options, config, *await _judge(court, tally))
             finally:
                 await log.close()
+        if options.log.bootstrap is not None:
+            progress.say("archiving the log")
+            await _archive(machine)
+        return result
+
+
+async def _archive(machine: Machine) -> None:
+    """All of the log into files beside the read model: a Kafka of the demo's own ends with it.
+
+    Raises LogUnavailable.
+    """
+    log = machine.open_log()
+    archiver = await asyncio.to_thread(Archiver, log, machine.archive_dir)
+    try:
+        await archiver.run(machine.clock.wall_ns())
+    finally:
+        archiver.close()
+        await log.close()
 
 
 def _result(options: Options, config: Path, found: Evidence, tables: Tables) -> Result:
@@ -113,7 +130,6 @@ def _result(options: Options, config: Path, found: Evidence, tables: Tables) -> 
         view.last_failover,
         config,
         options.speed,
-        options.log.bootstrap is None,
     )
 
 
