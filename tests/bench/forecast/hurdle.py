@@ -73,6 +73,11 @@ class Answers:
         found: FloatArray = np.where(rest > 0, below, upto * rng.random(rest.size))
         return found
 
+    def points(self, window: int, place: int) -> FloatArray:
+        """The published points of the rest, (calibration.LEVELS, series)."""
+        at = window - self.windows.start
+        return calibration.points(self.record[at, place], self.draws[at, place])
+
     def corrected(self, window: int, place: int) -> FloatArray:
         """Equally likely values of the rest, ascending (DRAWS, series)."""
         at = window - self.windows.start

@@ -12,7 +12,6 @@ from tidegate.analytics.page import figure, page, section, table, tiles
 from tidegate.analytics.plot import Axis, Plot
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
 
-LEVELS = (0.05, 0.1, 0.5, 0.9, 0.95)
 EXAMPLES = 3
 """Windows that run dry, and as many that do not, whose fans are drawn."""
 Result = dict[str, Any]
@@ -40,8 +39,7 @@ def _example(found: Evaluation, window: int, series: int) -> Result:
     )
     moments = []
     for k, place in enumerate(PLACES):
-        draws = found.answers.corrected(window, k)[:, series]
-        remaining = np.quantile(draws, LEVELS, method="hazen").tolist()
+        remaining = found.answers.points(window, k)[:, series].tolist()
         if k in chance:
             moments.append((place * bin_s, float(so_far[place - 1]), chance[k], remaining))
     return {

@@ -13,7 +13,7 @@ from bench.forecast.baselines import tuned
 from bench.forecast.hurdle import Answers, answers
 from bench.forecast.questions import PLACES, Asked, Task, asked, fixed, lead_s, past_quota, relative
 from bench.forecast.traffic import Traffic
-from tidegate.estimator.columns import FloatArray
+from tidegate.estimator.columns import BoolArray, FloatArray
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
 
 FIT, SCORED = range(33), range(34, 67)
@@ -131,19 +131,25 @@ def leads_min(found: Evaluation, limit: float) -> list[float]:
 
 
 def distribution(found: Evaluation) -> dict[str, float]:
-    """Coverage of the intervals of the remaining use, and its CRPS over the window's total: windows with use."""
+    """Share of windows with use whose rest lay between the published points, bounds included, and in the middle half
+    of what is believed (drawn where it has weight of its own); CRPS over the window's total."""
     rng = np.random.default_rng(5)
-    places, ratios = list[FloatArray](), list[FloatArray]()
+    places, inside, ratios = list[FloatArray](), list[BoolArray](), list[FloatArray]()
     for window in SCORED:
         for place in range(len(PLACES)):
             draws, rest = found.answers.corrected(window, place), found.facts.rest[window, place]
             total = rest + found.facts.used[window, place]
             some = total > 0
+            points = found.answers.points(window, place)
+            inside.append(((points[[1, 0]] <= rest) & (rest <= points[[3, 4]]))[:, some])
             places.append(found.answers.place_of(window, place, rest, rng)[some])
             ratios.append((scores.crps(draws, rest) / np.maximum(total, 1.0))[some])
     away, ratio = np.abs(np.concatenate(places) - 0.5), np.concatenate(ratios)
+    covered = np.concatenate(inside, axis=1).mean(axis=1)
     return {
-        **{f"coverage_{share}": float(np.mean(away <= share / 200)) for share in (50, 80, 90)},
+        "coverage_50": float(np.mean(away <= 0.25)),
+        "coverage_80": float(covered[0]),
+        "coverage_90": float(covered[1]),
         "crps_of_total_median": float(np.median(ratio)),
     }
 

@@ -84,6 +84,34 @@ def test_corrected_draws_are_ascending_and_agree_with_the_chance() -> None:
     assert np.all(np.abs(calibration.chance(record, draws - middle) - 0.5) < 0.04)
 
 
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.3, 1.0, 3.0]))
+@settings(max_examples=30, deadline=None)
+def test_the_published_points_are_where_the_chance_says_so_the_tail_included(seed: int, bias: float) -> None:
+    rng = np.random.default_rng(seed)
+    record, draws = _taught(bias, 4)[:, :20], _draws(rng, 20, 2.0)
+    points, spread = calibration.points(record, draws), draws[-1] - draws[0]
+    assert np.all(np.diff(points, axis=0) >= 0)
+    assert np.all(points <= draws[-1] + 4.0 * spread * (1 + 1e-9))
+    for level, at in zip(calibration.LEVELS, points, strict=True):
+        said = calibration.chance(record, draws - at)
+        own = (at > draws[0]) & (at < draws[-1] + 3.9 * spread) & ~np.any(np.isclose(draws, at), axis=0)
+        assert np.allclose(said[own], 1.0 - level)
+    assert np.any(points[-1] > draws[-1]) or bias < 3.0, (
+        "a record of too low forecasts looks beyond the draws"
+    )
+
+
+def test_where_half_of_the_lowest_cell_suffices_no_use_at_all_is_expected() -> None:
+    record = _fresh(2)
+    for _ in range(12):
+        calibration.ask(record, np.ones((DRAWS, 2)) + np.arange(DRAWS)[:, None])
+        calibration.settle(record, np.array([0.5, 20.5]))
+    assert calibration.points(record, np.arange(5.0, 37.0)[:, None] * np.ones(2))[0].tolist()[0] == 0.0
+    assert calibration.points(record, np.full((DRAWS, 2), 7.0))[-1].tolist() == [7.0, 7.0], (
+        "no spread, no tail"
+    )
+
+
 def test_a_series_of_the_single_filter_begins_the_bank_where_it_stood() -> None:
     old = [float(k + 1) for k in range(ONE_FILTER_FIELDS)]
     new = np.array(upcast(old))

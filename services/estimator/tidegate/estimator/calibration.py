@@ -36,6 +36,10 @@ _PRIOR_WINDOWS = 10.0
 _FORGET = 0.9
 _COVERAGE_FORGET = 0.98
 _TAIL_FLOOR = 0.1
+LEVELS = (0.05, 0.1, 0.5, 0.9, 0.95)
+"""Points of the use still to come that are published: the 80 % and the 90 % interval around the median."""
+_FARTHEST = 4.0
+"""No point lies further beyond the last draw, in spreads of the draws: where so few futures lie, nobody knows."""
 
 
 def ask(record: FloatArray, draws: FloatArray) -> None:
@@ -76,6 +80,29 @@ def chance(record: FloatArray, surplus: FloatArray) -> FloatArray:
     at, after = cumulative[below, everyone], cumulative[below + 1, everyone]
     p: FloatArray = 1.0 - at - share * (after - at)
     return p
+
+
+def points(record: FloatArray, draws: FloatArray) -> FloatArray:
+    """Use that is passed with chance 1 - level, ascending (LEVELS, n): `chance` solved for what remains.
+
+    So what is said of an interval and of a quota is the same, the tail beyond the last draw included.
+    """
+    cumulative = _cumulative(record)
+    everyone = np.arange(draws.shape[1])
+    ends = np.concatenate((draws[:1], draws, draws[-1:]))
+    spread = draws[-1] - draws[0]
+    found = np.empty((len(LEVELS), draws.shape[1]))
+    for k, level in enumerate(LEVELS):
+        cell = np.minimum(np.count_nonzero(cumulative[1:] <= level, axis=0), DRAWS)
+        at, after = cumulative[cell, everyone], cumulative[cell + 1, everyone]
+        share = np.clip((level - at) / np.maximum(after - at, 1e-12), 0.0, 1.0)
+        inside = ends[cell, everyone] + share * (ends[cell + 1, everyone] - ends[cell, everyone])
+        least = (1.0 - _TAIL_FLOOR) / (1.0 + _FARTHEST)
+        beyond = (1.0 - _TAIL_FLOOR) / np.maximum(1.0 - share - _TAIL_FLOOR, least) - 1.0
+        found[k] = np.where(cell == DRAWS, draws[-1] + spread * beyond, inside)
+        # Below the first draw the chance knows two values: half of that cell needs no use at all.
+        found[k] = np.where((cell == 0) & (share <= 0.5), 0.0, found[k])
+    return found
 
 
 def corrected(record: FloatArray, draws: FloatArray) -> FloatArray:

@@ -62,8 +62,11 @@ class Forecast(NamedTuple):
     demand_var: FloatArray
     demand: FloatArray
     """Equally likely values of the remaining consumption until the reset, ascending, shape (DRAWS, n)."""
+    points: FloatArray
+    """The use that is passed with chance 1 - level, at `calibration.LEVELS`, (LEVELS, n): as `p_exhaust` is read,
+    the tail beyond the last draw included."""
     draws: FloatArray
-    """The same as rolled, not corrected by the record, (DRAWS, n): what λ is worked out from. Corrected ones end in
+    """The draws as rolled, not corrected by the record, (DRAWS, n): what λ is worked out from. Corrected ones end in
     a wider tail and kept plans idle after a busy period. Of a rolling window, what is asked where it presses most, as
     if it were asked of all that is left and will be given back."""
     coverage_80: FloatArray
@@ -154,7 +157,7 @@ def _forecast(
     p = np.where(dry, 1.0, np.where(horizon_ms > 0, p, 0.0))
     mean_s, var_s2 = _moments(np.where(passes, passage, 0.0), passes)
     draws = np.sort(total, axis=0)
-    demand = calibration.corrected(record, draws)
+    demand, points = calibration.corrected(record, draws), calibration.points(record, draws)
     if ageing is not None and aged is not None:
         draws = _asked_at_worst(paths, draws, remaining, aged, ageing)
     demand_mean, demand_var = _moments(demand, np.ones(demand.shape, dtype=np.bool_))
@@ -171,6 +174,7 @@ def _forecast(
         demand_mean=np.where(seen, demand_mean, np.nan),
         demand_var=np.where(seen, demand_var, np.nan),
         demand=np.where(seen, demand, np.nan),
+        points=np.where(seen, points, np.nan),
         draws=np.where(seen, draws, np.nan),
         coverage_80=np.where(seen, covered_80, np.nan),
         coverage_90=np.where(seen, covered_90, np.nan),

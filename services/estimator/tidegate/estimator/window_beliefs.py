@@ -27,8 +27,6 @@ from tidegate.events.quota import NS_PER_S, duration_ns, reference_nanousd
 from tidegate.events.snapshots import Belief, WindowBelief
 from tidegate.events.types import PoolId
 
-LEVELS = (0.05, 0.1, 0.5, 0.9, 0.95)
-"""Points of the use still to come that are published: the 80 % and the 90 % interval around the median."""
 _CLOSED_BINS = CHAIN.start + activity.FIELDS.index("closed_bins")
 
 
@@ -251,7 +249,7 @@ def _belief(
         coverage_90=_finite(ahead.coverage_90[k]),
         forecasts_settled=settled if math.isfinite(settled) else 0.0,
         remaining_demand=_demand(ahead, k),
-        remaining_quantiles=_quantiles(ahead.demand[:, k]),
+        remaining_quantiles=tuple(ahead.points[:, k].tolist()) if math.isfinite(ahead.points[0, k]) else (),
         shadow_nanousd=price,
     )
 
@@ -262,19 +260,6 @@ def _finite(number: float) -> float | None:
 
 def _moment(now_ns: int, in_s: float) -> int | None:
     return now_ns + int(in_s * 1e9) if math.isfinite(in_s) else None
-
-
-def _quantiles(ascending: FloatArray) -> tuple[float, ...]:
-    """At LEVELS, linear between equally likely values: the k-th of n stands at (k + ½) / n. Empty when unknown."""
-    values: list[float] = ascending.tolist()
-    if not math.isfinite(values[-1]):
-        return ()
-    found: list[float] = []
-    for level in LEVELS:
-        at = min(max(level * len(values) - 0.5, 0.0), len(values) - 1.0)
-        low = min(int(at), len(values) - 2)
-        found.append(values[low] + (at - low) * (values[low + 1] - values[low]))
-    return tuple(found)
 
 
 def _demand(ahead: Forecast, k: int) -> Belief | None:
