@@ -83,6 +83,7 @@ PURE = {
         "capacity",
         "consumption",
         "exhaustion",
+        "first_request",
         "joint",
         "outside_use",
         "paths",

@@ -6,14 +6,14 @@ import numpy as np
 
 from bench.forecast.questions import PLACES, Asked, Task, asked
 from bench.forecast.traffic import Traffic
-from tidegate.estimator import calibration
+from tidegate.estimator import activity, calibration, first_request
 from tidegate.estimator.columns import FloatArray
 from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS
 from tidegate.estimator.pace import Pace, weighed
 from tidegate.estimator.paths import roll
 from tidegate.estimator.pooling import shrunk
-from tidegate.estimator.series_fields import BINS_PER_WINDOW, RECORD
+from tidegate.estimator.series_fields import BINS_PER_WINDOW, CHAIN, RECORD
 
 NS = 1_000_000_000
 _CHUNK = 20_000
@@ -21,12 +21,13 @@ _CHUNK = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """At each decision of `windows`: ascending draws of the rest (windows, places, DRAWS, series), and the record;
-    `facts` of all windows where their pace counts."""
+    """At each decision of `windows`: ascending draws of the rest (windows, places, DRAWS, series), the record, and for
+    how many bins nothing was used (windows, places, series); `facts` of all windows where their pace counts."""
 
     windows: range
     draws: FloatArray
     record: FloatArray
+    idle_bins: FloatArray
     facts: Asked | None
 
     def chance(self, task: Task) -> FloatArray:
@@ -34,7 +35,7 @@ class Answers:
         return self._weighed(task, self._read(task, raw=False))
 
     def recorded_chance(self, task: Task) -> FloatArray:
-        """The same without the pace of the window."""
+        """The same without the pace of the window, and not as one that opened with a first request."""
         return self._read(task, raw=False)
 
     def raw_chance(self, task: Task) -> FloatArray:
@@ -43,7 +44,8 @@ class Answers:
 
     def _weighed(self, task: Task, p: FloatArray) -> FloatArray:
         if self.facts is None:
-            return p
+            idle = self.idle_bins[task.window - self.windows.start, task.place, task.series]
+            return first_request.read(p, idle, np.ones(p.size, dtype=np.bool_))
         at = task.window, task.place, task.series
         elapsed = np.array(PLACES)[task.place] / BINS_PER_WINDOW
         return weighed(p, Pace(self.facts.used[at], elapsed), task.left, ~self.facts.idle[at])
@@ -100,6 +102,7 @@ def answers(
     taught = None if column is None else np.repeat(column[:, None], n, axis=1)
     draws = np.zeros((len(windows), len(PLACES), DRAWS, n))
     record = np.zeros((len(windows), len(PLACES), len(calibration.FIELDS), n))
+    idle_bins = np.zeros((len(windows), len(PLACES), n))
     for window in range(windows.stop):
         for bin_ in range(BINS_PER_WINDOW):
             units = traffic.units[:, window, bin_]
@@ -108,18 +111,21 @@ def answers(
             series.observe(busy, np.full(busy.size, begin_ns + bin_ns // 2), units[busy].astype(np.int64))
             if window in windows and bin_ + 1 in PLACES:
                 at = window - windows.start, PLACES.index(bin_ + 1)
-                draws[at], record[at] = _ask(series, begin_ns + bin_ns, (window + 1) * window_ns, taught)
-    return Answers(windows, draws, record, asked(traffic) if fixed_clock else None)
+                draws[at], record[at], idle_bins[at] = _ask(
+                    series, begin_ns + bin_ns, (window + 1) * window_ns, taught
+                )
+    return Answers(windows, draws, record, idle_bins, asked(traffic) if fixed_clock else None)
 
 
 def _ask(
     series: Consumption, now_ns: int, reset_ns: int, taught: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     block = series.closed_at(np.arange(series.size), now_ns)
     if taught is not None:
         block = shrunk(block, taught)
     horizon_ms = np.full(series.size, (reset_ns - now_ns) / 1e6)
-    return np.sort(roll(block, now_ns / 1e6, horizon_ms).total(), axis=0), block[RECORD]
+    draws = np.sort(roll(block, now_ns / 1e6, horizon_ms).total(), axis=0)
+    return draws, block[RECORD], block[CHAIN][activity.AGE]
 
 
 def taught(traffic: Traffic) -> FloatArray:

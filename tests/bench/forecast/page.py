@@ -127,6 +127,10 @@ def _others(result: Result) -> list[str]:
             "Windows opened by a first request",
             "Coding sessions, half of them held out; Brier.",
         ),
+        "first request, published": (
+            "The same through an estimator's state",
+            "Plans whose neighbours taught nothing, or something, and plans that lived days of their own; Brier.",
+        ),
         "percent only": (
             "Providers that tell only a percentage",
             "The capacity after one window, and its bars.",

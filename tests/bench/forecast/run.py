@@ -16,7 +16,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from bench.forecast import azure, first_request, percent, servegen, speed  # noqa: E402
+from bench.forecast import azure, first_request, first_request_live, percent, servegen, speed  # noqa: E402
 from bench.forecast.page import bench_page, examples  # noqa: E402
 from bench.forecast.traffic import servegen as servegen_traffic  # noqa: E402
 from bench.forecast.traffic import shared_folder  # noqa: E402
@@ -35,6 +35,7 @@ def figures(folder: Path) -> dict[str, Any]:
     }
     ours, spread = tables["all clients"]["hurdle"], servegen.distribution(found)
     on_azure, on_first = azure.settings(folder), first_request.settings(folder)
+    live_first = first_request_live.settings(folder)
     told = percent.settings(found.traffic)
     return {
         "servegen_fixed_brier": ours["fixed"],
@@ -49,6 +50,7 @@ def figures(folder: Path) -> dict[str, Any]:
         "azure_won": azure.won(on_azure),
         "first_request_brier": max(row["hurdle"] for unit, row in on_first.items() if " " not in unit),
         "first_request_live_brier": max(row["hurdle"] for unit, row in on_first.items() if " " in unit),
+        "first_request_published_brier": max(row["hurdle"] for row in live_first.values()),
         "percent_within_5_percent": min(row["within_5_percent"] for row in told.values()),
         "percent_within_where_determined": min(row["within_where_determined"] for row in told.values()),
         "percent_cover_80": min(row["cover_80"] for row in told.values()),
@@ -58,6 +60,7 @@ def figures(folder: Path) -> dict[str, Any]:
             **tables,
             "azure": on_azure,
             "first request": on_first,
+            "first request, published": live_first,
             "percent only": told,
         },
         "by_place": servegen.by_place(found),
@@ -84,7 +87,7 @@ def show(result: dict[str, Any]) -> None:
         print(f"{'':28}" + "".join(f"{name:>13}" for name in _SHOWN))
         for name, row in result["tables"][label].items():
             print(f"{name:28}" + "".join(f"{row[key]:13.4f}" for key in _SHOWN))
-    for label in ("azure", "first request", "percent only"):
+    for label in ("azure", "first request", "first request, published", "percent only"):
         print(f"\n{label}")
         for name, row in result["tables"][label].items():
             print(f"{name:20}" + ", ".join(f"{key} {value:.4f}" for key, value in row.items()))

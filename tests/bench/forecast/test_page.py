@@ -31,6 +31,7 @@ def result(**more: Any) -> dict[str, Any]:
             **dict.fromkeys(("all clients", "even clients", "odd clients"), clients),
             "azure": {"conv 1": {"hurdle": 0.1, "uvi": 0.14}},
             "first request": {"requests": {"hurdle": 0.07, "base rate": 0.1}},
+            "first request, published": {"requests untaught": {"hurdle": 0.08, "base rate": 0.1}},
             "percent only": {"outside 0%": {"median_error": 0.02}},
         },
         "by_place": [0.3 - 0.02 * k for k in range(len(PLACES))],

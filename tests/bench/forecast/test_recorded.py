@@ -51,6 +51,12 @@ def test_windows_that_open_with_a_first_request_are_foreseen_better_than_by_the_
     assert _figures()["first_request_brier"] <= 0.135
 
 
+def test_what_is_published_of_them_is_never_worse_than_the_base_rate_taught_or_not() -> None:
+    for label, row in _figures()["tables"]["first request, published"].items():
+        assert row["hurdle"] < row["base rate"], label
+        assert row["hurdle"] <= 0.135, label
+
+
 def test_bars_of_a_capacity_hold_what_they_promise() -> None:
     for label, row in _figures()["tables"]["percent only"].items():
         alone = (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.estimator import activity, calibration
+from tidegate.estimator import activity, calibration, first_request
 from tidegate.estimator.columns import BoolArray, FloatArray, IntArray
 from tidegate.estimator.consumption import Consumption
 from tidegate.estimator.draws import DRAWS
@@ -24,6 +24,7 @@ from tidegate.estimator.series_fields import BIN_MS, CHAIN, LEVEL_BIN, OPEN_UNIT
 _CHUNK = 256
 """Windows forecast at a time: keeps the draws in cache. Does not change a result."""
 _ACTIVE = CHAIN.start + activity.ACTIVE
+_AGE = CHAIN.start + activity.AGE
 _ANOTHER = 11
 """Draws of outside use are taken this many places on, so that they do not move with our own."""
 
@@ -35,6 +36,7 @@ class Known(NamedTuple):
     ageing: Ageing | None
     peaks: Peaks | None
     taught: FloatArray | None
+    opened: BoolArray | None
 
     def of(self, windows: IntArray) -> "Known":
         """That of some of the windows."""
@@ -43,6 +45,7 @@ class Known(NamedTuple):
             None if self.ageing is None else self.ageing.of(windows),
             of_windows(self.peaks, windows),
             None if self.taught is None else self.taught[:, windows],
+            None if self.opened is None else self.opened[windows],
         )
 
 
@@ -77,6 +80,14 @@ class Forecast(NamedTuple):
     """Exhaustion time of each draw, not corrected, inf for none before the reset, (DRAWS, n): see `joint`."""
 
 
+class _Reading(NamedTuple):
+    """What the draws of a block of windows are read with."""
+
+    pace: Pace | None
+    ageing: Ageing | None
+    opened: BoolArray
+
+
 def forecast(
     series: Consumption,
     idx: IntArray,
@@ -89,6 +100,7 @@ def forecast(
     ageing: Ageing | None = None,
     peaks: Peaks | None = None,
     taught: FloatArray | None = None,
+    opened: BoolArray | None = None,
 ) -> Forecast:
     """Forecast the windows `idx` at `now_ns`; a series never seen is unknown (NaN).
 
@@ -96,6 +108,7 @@ def forecast(
     the series of what others use of the same quota, in the same unit and bin width: it is added. `pace` is weighed
     into the chance to run dry, see `pace`. `ageing`: some of the windows roll and give units back. `peaks`: some count
     more at some hours. `taught` (fields, n) is what other series taught of new ones, see `pooling.shrunk`.
+    `opened` (n,) are windows that open with a first request: their chance is read so, see `first_request`.
     """
     parts: list[Forecast] = []
     for begin in range(0, max(idx.size, 1), _CHUNK):
@@ -113,7 +126,8 @@ def forecast(
             paths = _added(paths, roll(theirs, now_ns / 1e6, horizon_ms), _seen(theirs))
         own = None if pace is None else pace.of(cut)
         back = None if ageing is None else ageing.of(cut)
-        parts.append(_forecast(block, paths, horizon_ms, remaining[..., cut], own, back))
+        rests = np.zeros(horizon_ms.size, dtype=np.bool_) if opened is None else opened[cut]
+        parts.append(_forecast(block, paths, horizon_ms, remaining[..., cut], _Reading(own, back, rests)))
     return Forecast(*(np.concatenate(field, axis=-1) for field in zip(*parts, strict=True)))
 
 
@@ -140,9 +154,9 @@ def _forecast(
     paths: Paths,
     horizon_ms: FloatArray,
     remaining: FloatArray,
-    pace: Pace | None,
-    ageing: Ageing | None,
+    reading: _Reading,
 ) -> Forecast:
+    pace, ageing, opened = reading
     seen = _seen(block)
     record, total = block[RECORD], paths.total()
     aged = None if ageing is None else ageing.until(paths.to_s)
@@ -154,6 +168,7 @@ def _forecast(
     if pace is not None:
         left = remaining if remaining.ndim == 1 else np.sort(remaining, axis=0)[DRAWS // 2]
         p = weighed(p, pace, left, (block[_ACTIVE] > 0) | (block[OPEN_UNITS] > 0))
+    p = first_request.read(p, np.where(block[OPEN_UNITS] > 0, 0.0, block[_AGE]), opened)
     p = np.where(dry, 1.0, np.where(horizon_ms > 0, p, 0.0))
     mean_s, var_s2 = _moments(np.where(passes, passage, 0.0), passes)
     draws = np.sort(total, axis=0)

@@ -112,6 +112,7 @@ def forecast_told(
         pace=own.pace,
         peaks=own.peaks,
         taught=own.taught,
+        opened=own.opened,
     )
     if no.size == 0:
         return theirs

@@ -85,6 +85,7 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
         None if rolling is None else rolling.ageing,
         peaks,
         taught(state, idx, windows, routing),
+        np.array([window.kind == "first_request" for window in windows]),
     )
     free = ledger.remaining.astype(np.float64)
     if told is None:
