@@ -177,7 +177,9 @@ def reference() -> int:
 def decided(of: Situation, ask: Ask, seed: int) -> DecisionMade:
     """A decision with its local values, as the planner makes it."""
     facts = of.view.route(ask.route)
-    views = of.overlay.locals_of(facts.places, ask.session, NOW_NS, of.view.switches, NOW_NS)
+    views = of.overlay.locals_of(
+        facts.places, ask.session, NOW_NS, of.view.switches, NOW_NS, ask.input_tokens
+    )
     return decide_on(
         facts,
         ask,

@@ -51,7 +51,7 @@ class Plan:
     def decide(self, now_ns: int, tokens: int) -> tuple[WindowUse, ...]:
         """The uses that the request reserves; empty when it is refused."""
         facts = self.view.route("code")
-        views = self.overlay.locals_of(facts.places, "s", now_ns, {}, now_ns)
+        views = self.overlay.locals_of(facts.places, "s", now_ns, {}, now_ns, 0)
         known = dict(zip(facts.places.pairs, views, strict=True))
         decision = decide(
             self.view, ask(input_tokens=tokens - 100), lambda t, p: known[t, p], now_ns=now_ns, seed=1,

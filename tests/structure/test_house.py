@@ -38,6 +38,7 @@ PURE = {
         "demand",
         "facts",
         "places",
+        "warm",
     },
     "gateway": {
         "sse",

@@ -24,25 +24,32 @@ def test_before_evidence_survival_is_a_declared_prior_that_falls_with_age() -> N
 
 def test_evidence_of_an_age_moves_only_its_class_and_narrows_it() -> None:
     before = cache.survival(cache.fresh())
-    after = cache.survival(seen(*[(900, 1_000, 120.0)] * 200))
+    after = cache.survival(seen(*[(18_000, 20_000, 120.0)] * 200))
     assert after[1].mean == pytest.approx(0.89, abs=0.02)
     assert not after[1].prior
     assert after[1].var < before[1].var / 5
-    assert after[0].mean == pytest.approx(0.9)
+    assert after[0].mean == pytest.approx(0.95)
     assert after[2] == before[2]
 
 
 def test_younger_than_what_was_seen_to_survive_survives_at_least_as_well() -> None:
-    known = cache.survival(seen(*[(1_000, 1_000, 500.0)] * 300))
+    known = cache.survival(seen(*[(20_000, 20_000, 500.0)] * 300))
     assert known[2].mean > 0.92
     assert [each.mean for each in known[:3]] == [known[2].mean] * 3
     assert [each.prior for each in known] == [True, True, False, True, True]
 
 
 def test_an_older_prefix_is_never_expected_to_survive_better() -> None:
-    known = cache.survival(seen(*[(0, 1_000, 10.0)] * 100, *[(1_000, 1_000, 400.0)] * 100))
+    known = cache.survival(seen(*[(0, 20_000, 10.0)] * 100, *[(20_000, 20_000, 400.0)] * 100))
     means = [each.mean for each in known]
     assert means == sorted(means, reverse=True)
+
+
+def test_a_short_prefix_counts_less_and_from_some_length_on_all_count_alike() -> None:
+    known = [
+        cache.survival(seen((0, tokens, 10.0)))[0].mean for tokens in (100, 1_000, 10_000, 20_000, 200_000)
+    ]
+    assert known[0] > known[1] > known[2] > known[3] == known[4]
 
 
 def test_age_classes_are_half_open() -> None:

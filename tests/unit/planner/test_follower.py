@@ -112,7 +112,7 @@ class World:
     def chosen(self) -> str | None:
         places = places_of((TargetId(name), PoolId(name)) for name in "ab")
         switches = self.follower.view.switches
-        views = self.overlay.locals_of(places, "s", NOW_NS, switches, self.clock.mono_ns())
+        views = self.overlay.locals_of(places, "s", NOW_NS, switches, self.clock.mono_ns(), 0)
         return plan(self.follower.view, ask(), dict(zip("ab", views, strict=True))).chosen
 
 
@@ -204,7 +204,7 @@ async def test_the_overlay_drops_what_the_snapshots_cover_never_before_their_vie
         await world.write(SNAPSHOTS, "target:a", of_target("a", circuit="refusing"), where)
         await world.write(SNAPSHOTS, f"applied:{where}", mark, where)
         await world.until(
-            lambda: world.overlay.locals_of(places_of([(A, pool)]), "s", NOW_NS, {}, 0) == [NOTHING_LOCAL]
+            lambda: world.overlay.locals_of(places_of([(A, pool)]), "s", NOW_NS, {}, 0, 0) == [NOTHING_LOCAL]
         )
         assert world.chosen() == "b"
 
@@ -220,7 +220,7 @@ async def test_marks_of_other_topics_cover_nothing() -> None:
         await world.write(SNAPSHOTS, "applied", other, where)
         await world.write(SNAPSHOTS, "target:b", of_target("b"), where)
         await world.until(lambda: world.follower.status().snapshots == 1)
-        assert world.overlay.locals_of(places_of([(A, pool)]), "s", NOW_NS, {}, 0)[0] is not NOTHING_LOCAL
+        assert world.overlay.locals_of(places_of([(A, pool)]), "s", NOW_NS, {}, 0, 0)[0] is not NOTHING_LOCAL
 
 
 @in_virtual_time

@@ -21,9 +21,11 @@ W = WindowId("w")
 HERE = partition_of(P)
 
 
-def of(overlay: Overlay, now_ns: int = NOW_NS, session: str = "s", **switches: bool) -> LocalView:
+def of(
+    overlay: Overlay, now_ns: int = NOW_NS, session: str = "s", asked_tokens: int = 0, **switches: bool
+) -> LocalView:
     known = {TargetId(name): off for name, off in switches.items()}
-    return overlay.locals_of(places_of([(A, P)]), session, now_ns, known, now_ns)[0]
+    return overlay.locals_of(places_of([(A, P)]), session, now_ns, known, now_ns, asked_tokens)[0]
 
 
 def use(units: int, start_ns: int = 0) -> tuple[WindowUse, ...]:
@@ -144,6 +146,22 @@ def test_usage_without_cache_classes_says_nothing_of_the_cache() -> None:
     overlay = Overlay("gw@1")
     overlay.remember("s", A, Tokens(10, output=9), NOW_NS)
     assert of(overlay).session_cached_tokens is None
+
+
+def test_a_provider_that_tells_only_what_it_read_may_keep_the_whole_prompt() -> None:
+    overlay = Overlay("gw@1")
+    overlay.remember("s", A, Tokens(100, 0, output=9), NOW_NS)
+    assert of(overlay).session_cached_tokens == 100
+    overlay.remember("s", A, Tokens(100, 0, 0, output=9), NOW_NS)
+    assert of(overlay).session_cached_tokens == 0, "it would have told what it wrote"
+
+
+def test_a_prompt_goes_on_with_the_context_of_its_length() -> None:
+    overlay = Overlay("gw@1")
+    overlay.remember("s", A, Tokens(90_000, 0), NOW_NS, 100_000)
+    overlay.remember("s", A, Tokens(900, 0), NOW_NS + 1, 1_000)
+    for asked, prompt in ((101_000, 90_000), (100_000, 90_000), (99_999, 900), (1_000, 900), (10, 900)):
+        assert of(overlay, asked_tokens=asked).session_prompt_tokens == prompt, asked
 
 
 def test_unknown_usage_teaches_nothing() -> None:

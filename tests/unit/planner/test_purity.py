@@ -32,6 +32,7 @@ PURE = [
             "rng",
             "uses",
             "view",
+            "warm",
             "windows",
         )
     ),

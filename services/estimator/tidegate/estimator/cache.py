@@ -2,6 +2,7 @@
 
 A prefix that the session left on the target is an observation of P(alive) at its age: the share of it that was read
 again. Beta counts that forget, one pair per age; older ages are not expected to survive better than younger ones.
+A short prefix counts less than a long one: it is tokens that are paid, and providers keep nothing below some length.
 """
 
 from typing import NamedTuple
@@ -9,8 +10,11 @@ from typing import NamedTuple
 AGE_TO_S = (60.0, 300.0, 900.0, 3_600.0)
 """Upper ends of the age classes, half-open; one more class is open."""
 _FORGET = 0.99
-_ALIVE = (9.0, 7.0, 2.0, 1.0, 0.2)
-_GONE = (1.0, 3.0, 8.0, 9.0, 9.8)
+_FULL_WEIGHT_TOKENS = 16_384
+"""From this length on a prefix counts in full."""
+_ALIVE = (1.9, 1.6, 0.4, 0.2, 0.04)
+_GONE = (0.1, 0.4, 1.6, 1.8, 1.96)
+"""Worth two prefixes of full weight: most are kept whole or not at all, so the first few tell which."""
 _CLASSES = len(AGE_TO_S) + 1
 _SHARE, _WEIGHT = 2 * _CLASSES, 2 * _CLASSES + 1
 NUMBERS = 2 * _CLASSES + 2
@@ -55,8 +59,10 @@ def observe_prefix(numbers: list[float], read: int, prefix: int, age_ns: int) ->
     """A prefix of `prefix` > 0 tokens that the session left `age_ns` ago; `read` tokens came from the cache."""
     at = _age_class(age_ns / 1e9)
     kept = min(read, prefix) / prefix
-    numbers[at] = _FORGET * numbers[at] + kept
-    numbers[_CLASSES + at] = _FORGET * numbers[_CLASSES + at] + (1.0 - kept)
+    weight = min(prefix / _FULL_WEIGHT_TOKENS, 1.0)
+    forget = 1.0 - weight * (1.0 - _FORGET)
+    numbers[at] = forget * numbers[at] + weight * kept
+    numbers[_CLASSES + at] = forget * numbers[_CLASSES + at] + weight * (1.0 - kept)
 
 
 def survival(numbers: list[float]) -> tuple[Survival, ...]:

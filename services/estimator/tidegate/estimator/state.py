@@ -23,7 +23,7 @@ from tidegate.events.money import ListPrice
 from tidegate.events.snapshots import pool_subject, target_subject
 from tidegate.events.types import PoolId, TargetId, WindowId
 
-FOLD_VERSION = 9
+FOLD_VERSION = 10
 """2: time in which a pool had no quota left is missing from the consumption of its windows, not idle.
 3: providers tell of windows: the capacity of those of which they tell shares, and the use of others.
 4: failures of one moment are one strike, five close a target, and what began before a closing does not open it.
@@ -108,6 +108,8 @@ def upcast_row(row: Row) -> Row:
         row.listed = msgspec.convert(known, ListPrice) if known else None
         row.prices = []
         row.fold = 9
+    if row.fold == 9:
+        row.fold = 10  # Short prefixes had counted as long ones: that is forgotten as new ones come.
     if row.fold != FOLD_VERSION:
         raise StateVersionUnknown(
             f"state of {row.subject} has fold version {row.fold}, this build folds version {FOLD_VERSION}:"

@@ -19,18 +19,10 @@ from tidegate.events.types import AttemptId, PoolId, TargetId
 from tidegate.planner.admission import FOREVER_NS
 from tidegate.planner.held import Believed, HeldPool, HeldTarget
 from tidegate.planner.places import Places
-
-
-class _Memory(msgspec.Struct, frozen=True, gc=False):
-    """The last prompt of a session on a target."""
-
-    prompt_tokens: int
-    cached_tokens: int | None
-    at_ns: int
-
+from tidegate.planner.warm import Contexts, Left, grown_from, left_by, with_context
 
 _Name = TypeVar("_Name", bound=str)
-_COLD: Mapping[TargetId, _Memory] = {}
+_COLD: Mapping[TargetId, Contexts] = {}
 
 
 class Overlay:
@@ -49,7 +41,7 @@ class Overlay:
         self._pools: dict[PoolId, HeldPool] = {}
         self._target_ends: dict[TargetId, Believed] = {}
         self._pool_ends: dict[PoolId, Believed] = {}
-        self._sessions: OrderedDict[str, dict[TargetId, _Memory]] = OrderedDict()
+        self._sessions: OrderedDict[str, dict[TargetId, Contexts]] = OrderedDict()
 
     def started(
         self, attempt: AttemptId, target: TargetId, pool: PoolId, uses: Sequence[WindowUse] = ()
@@ -112,17 +104,20 @@ class Overlay:
             until_ns = of_pool.cooldown_until_ns
             _hold_end(self._pool_ends, PoolId(name), until_ns, snapshot.at_ns, now_ns, mono_ns)
 
-    def remember(self, session: str, target: TargetId, tokens: Tokens, at_ns: int) -> None:
-        """The session's prompt was answered by the target at `at_ns`; unknown usage teaches nothing."""
-        if tokens.input_uncached is None:
+    def remember(
+        self, session: str, target: TargetId, tokens: Tokens, at_ns: int, asked_tokens: int | None = None
+    ) -> None:
+        """The session's prompt, estimated at `asked_tokens`, was answered by the target at `at_ns`; unknown usage
+        teaches nothing."""
+        left = left_by(tokens, asked_tokens, at_ns)
+        if left is None:
             return
-        memory = _Memory(tokens.known_input(), _cached(tokens), at_ns)
         warm = self._sessions.get(session)
         if warm is not None:
-            warm[target] = memory
+            warm[target] = with_context(warm.get(target, ()), left)
             self._sessions.move_to_end(session)
             return
-        self._sessions[session] = {target: memory}
+        self._sessions[session] = {target: (left,)}
         if len(self._sessions) > self._max_sessions:
             self._sessions.popitem(last=False)
 
@@ -148,8 +143,10 @@ class Overlay:
         now_ns: int,
         switches: Mapping[TargetId, bool],
         mono_ns: int,
+        input_tokens: int,
     ) -> list[LocalView]:
-        """What a decision at `now_ns` must know of each place, kill-switches in force included.
+        """What a decision at `now_ns` on a prompt of `input_tokens` must know of each place, kill-switches in force
+        included.
 
         `mono_ns` is the monotonic time of the same moment.
         """
@@ -158,7 +155,9 @@ class Overlay:
         for at in places.touched((targets, warm, switches), pools):
             target, pool = places.pairs[at]
             held, of_pool, disabled = targets.get(target), pools.get(pool), switches.get(target)
-            views[at] = _local_view(held, of_pool, warm.get(target), disabled, mono_ns, now_ns - mono_ns)
+            contexts = warm.get(target)
+            left = None if contexts is None else grown_from(contexts, input_tokens)
+            views[at] = _local_view(held, of_pool, left, disabled, mono_ns, now_ns - mono_ns)
         if self._target_ends or self._pool_ends:
             self._cut_short(views, places, now_ns, mono_ns)
         return views
@@ -206,7 +205,7 @@ class Overlay:
 def _local_view(
     held: HeldTarget | None,
     of_pool: HeldPool | None,
-    memory: _Memory | None,
+    left: Left | None,
     disabled: bool | None,
     mono_ns: int,
     wall_ahead_ns: int,
@@ -223,7 +222,7 @@ def _local_view(
         uses = of_pool.uses
         if of_pool.closed is not None:
             pool_until_ns = _in_wall_time(of_pool.closed_until_ns(mono_ns), wall_ahead_ns)
-    if memory is None:
+    if left is None:
         return LocalView(disabled, in_flight, uses, refusing_until_ns, pool_until_ns, tried_at_ns=tried_at_ns)
     return LocalView(
         disabled,
@@ -231,9 +230,9 @@ def _local_view(
         uses,
         refusing_until_ns,
         pool_until_ns,
-        memory.prompt_tokens,
-        memory.cached_tokens,
-        memory.at_ns,
+        left.prompt_tokens,
+        left.cached_tokens,
+        left.at_ns,
         tried_at_ns,
     )
 
@@ -253,11 +252,3 @@ def _hold_end(
     if known is not None and known.until_ns == until_ns:
         ends_ns = min(ends_ns, known.ends_ns)
     ends[name] = Believed(until_ns, ends_ns)
-
-
-def _cached(tokens: Tokens) -> int | None:
-    """Input tokens the provider read from or wrote to its cache; None when it reports neither."""
-    read, written_5m, written_1h = tokens.cache_read, tokens.cache_write_5m, tokens.cache_write_1h
-    if read is None and written_5m is None and written_1h is None:
-        return None
-    return (read or 0) + (written_5m or 0) + (written_1h or 0)

@@ -51,7 +51,9 @@ class Planner:
         made = decide_on(
             facts,
             ask,
-            self._overlay.locals_of(facts.places, ask.session, now_ns, view.switches, begun_ns),
+            self._overlay.locals_of(
+                facts.places, ask.session, now_ns, view.switches, begun_ns, ask.input_tokens
+            ),
             now_ns=now_ns,
             seed=self._seeds.next_seed(),
             decision=DecisionId(self._ids.next_at(now_ns)),
@@ -78,8 +80,9 @@ class Planner:
         facts = None if route is None else next((f for f in route.candidates if f.target == target), None)
         if route is None or facts is None:
             return True
+        place, mono_ns = places_of([(facts.target, facts.pool)]), self._clock.mono_ns()
         (local,) = self._overlay.locals_of(
-            places_of([(facts.target, facts.pool)]), ask.session, now_ns, view.switches, self._clock.mono_ns()
+            place, ask.session, now_ns, view.switches, mono_ns, ask.input_tokens
         )
         asked = asked_of(ask, route.route)
         found = appraise(facts, asked, local, now_ns)
@@ -89,7 +92,10 @@ class Planner:
 
     def _is_let_through(self, route: RouteFacts, asked: Asked, target: TargetId, now_ns: int) -> bool:
         switches, mono_ns = self._views.view.switches, self._clock.mono_ns()
-        views = self._overlay.locals_of(route.places, asked.ask.session, now_ns, switches, mono_ns)
+        ask = asked.ask
+        views = self._overlay.locals_of(
+            route.places, ask.session, now_ns, switches, mono_ns, ask.input_tokens
+        )
         admitted, refused = appraise_all(route, asked, views, now_ns)
         if not admitted:
             admitted, _ = let_through(refused, asked, now_ns)

@@ -58,7 +58,9 @@ class GatewayPlanner:
             cooldown = self._cooldowns.get(event.target)
             if cooldown is not None and event.evidence:
                 self._succeeded(cooldown, event)
-            self._overlay.remember(session, event.target, event.tokens, self._clock.wall_ns())
+            self._overlay.remember(
+                session, event.target, event.tokens, self._clock.wall_ns(), event.input_estimate
+            )
 
     def _succeeded(self, cooldown: Cooldown, event: UsageSettled) -> None:
         now_ns, took_ns = self._clock.mono_ns(), event.duration_ns
