@@ -29,6 +29,7 @@ class Answers:
     record: FloatArray
     idle_bins: FloatArray
     facts: Asked | None
+    places: tuple[int, ...] = PLACES
 
     def chance(self, task: Task) -> FloatArray:
         """P(rest ≥ left) as the estimator says it."""
@@ -47,7 +48,7 @@ class Answers:
             idle = self.idle_bins[task.window - self.windows.start, task.place, task.series]
             return first_request.read(p, idle, np.ones(p.size, dtype=np.bool_))
         at = task.window, task.place, task.series
-        elapsed = np.array(PLACES)[task.place] / BINS_PER_WINDOW
+        elapsed = np.array(self.places)[task.place] / BINS_PER_WINDOW
         return weighed(p, Pace(self.facts.used[at], elapsed), task.left, ~self.facts.idle[at])
 
     def _read(self, task: Task, *, raw: bool) -> FloatArray:
@@ -87,7 +88,12 @@ class Answers:
 
 
 def answers(
-    traffic: Traffic, windows: range, column: FloatArray | None = None, *, fixed_clock: bool = True
+    traffic: Traffic,
+    windows: range,
+    column: FloatArray | None = None,
+    *,
+    fixed_clock: bool = True,
+    places: tuple[int, ...] = PLACES,
 ) -> Answers:
     """Feed all bins in time order; a forecast sees only what ended before it is asked.
 
@@ -100,21 +106,21 @@ def answers(
     series, everyone = Consumption(n), np.arange(n)
     series.open_series(everyone, np.full(n, window_ns))
     taught = None if column is None else np.repeat(column[:, None], n, axis=1)
-    draws = np.zeros((len(windows), len(PLACES), DRAWS, n))
-    record = np.zeros((len(windows), len(PLACES), len(calibration.FIELDS), n))
-    idle_bins = np.zeros((len(windows), len(PLACES), n))
+    draws = np.zeros((len(windows), len(places), DRAWS, n))
+    record = np.zeros((len(windows), len(places), len(calibration.FIELDS), n))
+    idle_bins = np.zeros((len(windows), len(places), n))
     for window in range(windows.stop):
         for bin_ in range(BINS_PER_WINDOW):
             units = traffic.units[:, window, bin_]
             busy = np.flatnonzero(units)
             begin_ns = (window * BINS_PER_WINDOW + bin_) * bin_ns
             series.observe(busy, np.full(busy.size, begin_ns + bin_ns // 2), units[busy].astype(np.int64))
-            if window in windows and bin_ + 1 in PLACES:
-                at = window - windows.start, PLACES.index(bin_ + 1)
+            if window in windows and bin_ + 1 in places:
+                at = window - windows.start, places.index(bin_ + 1)
                 draws[at], record[at], idle_bins[at] = _ask(
                     series, begin_ns + bin_ns, (window + 1) * window_ns, taught
                 )
-    return Answers(windows, draws, record, idle_bins, asked(traffic) if fixed_clock else None)
+    return Answers(windows, draws, record, idle_bins, asked(traffic, places) if fixed_clock else None, places)
 
 
 def _ask(

@@ -45,11 +45,11 @@ class Task:
         return Task(*(getattr(self, field.name)[mask] for field in fields(self)))
 
 
-def asked(traffic: Traffic) -> Asked:
+def asked(traffic: Traffic, places: tuple[int, ...] = PLACES) -> Asked:
     so_far = traffic.units.cumsum(axis=2)
-    used = np.stack([so_far[:, :, place - 1] for place in PLACES], axis=2).transpose(1, 2, 0)
+    used = np.stack([so_far[:, :, place - 1] for place in places], axis=2).transpose(1, 2, 0)
     total = so_far[:, :, -1].T[:, None, :]
-    idle = np.stack([traffic.units[:, :, place - 1] == 0 for place in PLACES], axis=2).transpose(1, 2, 0)
+    idle = np.stack([traffic.units[:, :, place - 1] == 0 for place in places], axis=2).transpose(1, 2, 0)
     return Asked(used, total - used, idle)
 
 
@@ -93,13 +93,13 @@ def past_quota(traffic: Traffic, windows: range, quantile: float = FIXED_QUANTIL
     return quota
 
 
-def lead_s(traffic: Traffic, task: Task, quota: FloatArray) -> FloatArray:
-    """Seconds from each decision to the end of the bin in which the quota is used up; inf when it is not.
+def lead_s(traffic: Traffic, task: Task, quota: FloatArray, places: tuple[int, ...] = PLACES) -> FloatArray:
+    """Seconds from each decision to the begin of the bin in which the quota is used up; inf when it is not.
 
-    The traces tell no more than what was used in a bin, so only at its end is the quota known to be gone.
+    The traces tell no more than what was used in a bin, so from its begin on the quota may be gone.
     """
     over = traffic.units.cumsum(axis=2) >= quota[:, None, None]
     bin_s = traffic.window_s / BINS_PER_WINDOW
-    at_s = np.where(over.any(axis=2), (over.argmax(axis=2) + 1) * bin_s, np.inf)
-    lead: FloatArray = at_s[task.series, task.window] - np.array(PLACES)[task.place] * bin_s
+    at_s = np.where(over.any(axis=2), over.argmax(axis=2) * bin_s, np.inf)
+    lead: FloatArray = at_s[task.series, task.window] - np.array(places)[task.place] * bin_s
     return lead

@@ -43,8 +43,7 @@ def figures(folder: Path) -> dict[str, Any]:
         "servegen_fixed_relative": ours["relative"],
         "servegen_ece": ours["ece"],
         **spread,
-        "recall_30min": ours["recall_30min"],
-        "lead_min": ours["lead_min"],
+        **servegen.alarms(found.traffic, found.quota),
         "gain_over_ewma_even": tables["even clients"][EWMA]["gain_low"],
         "gain_over_ewma_odd": tables["odd clients"][EWMA]["gain_low"],
         "azure_won": azure.won(on_azure),
@@ -65,7 +64,6 @@ def figures(folder: Path) -> dict[str, Any]:
         },
         "by_place": servegen.by_place(found),
         "reliability": _reliability(found),
-        "leads_min": servegen.leads_min(found, ours["alarm_limit"]),
         "examples": examples(found),
     }
 

@@ -6,6 +6,7 @@ import numpy as np
 from tidegate.estimator.columns import FloatArray, IntArray
 
 UNCERTAIN = 1e-4
+FALSE_ALARMS = 0.05
 
 
 def brier(p: FloatArray, outcome: FloatArray, weight: FloatArray | None = None) -> float:
@@ -48,25 +49,30 @@ def limit_at(quiet: FloatArray, false_alarms: float) -> float:
     """The lowest limit that at most `false_alarms` of the probabilities `quiet`, given where nothing came, reach."""
     ascending = np.sort(quiet)
     allowed = int(false_alarms * quiet.size)
-    return float(np.nextafter(ascending[-1 - allowed], 2.0))
+    return float(np.nextafter(ascending[-1 - allowed], np.inf))
 
 
-def alarms(
-    p: FloatArray, limit: float, window: IntArray, lead_s: FloatArray, at_least_s: float
-) -> tuple[float, float]:
-    """Share of the exhausted windows announced at least `at_least_s` ahead, and the median lead of the first alarm.
+def announced(
+    score: FloatArray, outcome: FloatArray, window: IntArray, lead_s: FloatArray, at_least_s: float
+) -> tuple[float, FloatArray]:
+    """Alarms go off where the score passes a limit that 5 % of the windows that do not exhaust pass anywhere.
 
-    Only decisions of windows that exhausted: `window` their window, `lead_s` the time from the decision on.
+    Recall: of the windows that exhaust `at_least_s` or more after some decision, those announced that early. And the
+    lead of the first alarm of each announced window. `window` is each decision's, `lead_s` the time it has left.
     """
-    rung = p >= limit
-    early = np.unique(window[rung & (lead_s >= at_least_s)])
-    could = np.unique(window[lead_s >= at_least_s])
-    leads = first_leads(p, limit, window, lead_s)
-    return early.size / max(could.size, 1), float(np.median(leads)) if leads.size else 0.0
+    hit = outcome > 0
+    highest = np.full(int(window.max()) + 1, -np.inf)
+    np.maximum.at(highest, window[~hit], score[~hit])
+    limit = limit_at(highest[np.unique(window[~hit])], FALSE_ALARMS)
+    mine, lead = window[hit], lead_s[hit]
+    rung = score[hit] >= limit
+    early = np.unique(mine[rung & (lead >= at_least_s)])
+    could = np.unique(mine[lead >= at_least_s])
+    return early.size / max(could.size, 1), first_leads(score[hit], limit, mine, lead)
 
 
 def first_leads(p: FloatArray, limit: float, window: IntArray, lead_s: FloatArray) -> FloatArray:
-    """Lead of the first alarm of each window that has one; arguments as of `alarms`."""
+    """Lead of the first alarm of each window that has one; arguments of those that exhaust, as of `announced`."""
     rung = p >= limit
     first = np.full(int(window.max(initial=0)) + 1, -np.inf)
     np.maximum.at(first, window[rung], lead_s[rung])

@@ -5,6 +5,7 @@ answer is easy); `fixed_all_brier` has them too. Whole, and apart for the client
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from bench.forecast.baselines import tuned
 from bench.forecast.hurdle import Answers, answers
 from bench.forecast.questions import PLACES, Asked, Task, asked, fixed, lead_s, past_quota, relative
 from bench.forecast.traffic import Traffic
-from tidegate.estimator.columns import BoolArray, FloatArray
+from tidegate.estimator.columns import BoolArray, FloatArray, IntArray
 from tidegate.estimator.series_fields import BINS_PER_WINDOW
 
 FIT, SCORED = range(33), range(34, 67)
@@ -21,6 +22,13 @@ FIT, SCORED = range(33), range(34, 67)
 TUNED = range(2, 33)
 DAY_BINS = 144
 HALF_HOUR_S = 1800.0
+ALARM_PLACES = tuple(range(1, 27))
+"""Bins after which an alarm may go off: after each of which the quota can still last for half an hour and run dry."""
+CERTAIN = 1e-4
+FALLING = 1.0
+"""By how much the log odds that ring fall over a window: later on less is open, and quiet windows are seen as such.
+Week one has more recall with any number from 0.5 to 3 than without, whichever of its windows are taken; up to 1 the lead
+is no shorter in any of them: see alarm_fit.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,29 +113,44 @@ def _of(task: Task, parity: int | None) -> np.ndarray[tuple[int], np.dtype[np.bo
 
 
 def announced(found: Evaluation, task: Task, p: FloatArray) -> dict[str, float]:
-    """Alarms go off where p passes a limit that 5 % of the windows that do not exhaust pass anywhere.
-
-    Recall: of the windows that exhaust 30 min or more after some decision, those announced that early. Lead: median
-    time from the first alarm of an exhausting window to its exhaustion, minutes.
-    """
-    window = task.series * found.traffic.units.shape[1] + task.window
-    hit = task.outcome > 0
-    highest = np.full(int(window.max()) + 1, -1.0)
-    np.maximum.at(highest, window[~hit], p[~hit])
-    quiet = highest[np.unique(window[~hit])]
-    limit = scores.limit_at(quiet, 0.05)
+    """Recall and lead where alarms may go off at PLACES, at one limit: all forecasters alike, see `scores.announced`."""
     lead = lead_s(found.traffic, task, found.quota)
-    recall, median_s = scores.alarms(p[hit], limit, window[hit], lead[hit], HALF_HOUR_S)
-    return {"recall_30min": recall, "lead_min": median_s / 60.0, "alarm_limit": limit}
+    heard = np.where(np.array(PLACES)[task.place] <= ALARM_PLACES[-1], p, -1.0)
+    recall, first = scores.announced(heard, task.outcome, _window(found.traffic, task), lead, HALF_HOUR_S)
+    return {"recall_30min": recall, "lead_min": _median_min(first)}
 
 
-def leads_min(found: Evaluation, limit: float) -> list[float]:
-    """Minutes from the first of our alarms at `limit` to exhaustion, of each window announced."""
-    hit = found.fixed.outcome > 0
-    window = found.fixed.series * found.traffic.units.shape[1] + found.fixed.window
-    lead = lead_s(found.traffic, found.fixed, found.quota)
-    first = scores.first_leads(found.marks["hurdle"].fixed[hit], limit, window[hit], lead[hit])
-    return [round(seconds / 60.0, 1) for seconds in first.tolist()]
+def alarms(
+    traffic: Traffic, quota: FloatArray, windows: range = SCORED, falling: float = FALLING
+) -> dict[str, Any]:
+    """Our alarms when asked after each bin, at log odds that fall with the window; whole and by parity of clients.
+
+    `leads_min`: from the first alarm of each window announced to when its quota may first be gone.
+    """
+    task = fixed(asked(traffic, ALARM_PLACES), quota, windows)
+    p = np.clip(answers(traffic, windows, places=ALARM_PLACES).chance(task), CERTAIN, 1.0 - CERTAIN)
+    gone = np.array(ALARM_PLACES)[task.place] / BINS_PER_WINDOW
+    score = np.log(p / (1.0 - p)) + falling * gone
+    lead, window = lead_s(traffic, task, quota, ALARM_PLACES), _window(traffic, task)
+    found: dict[str, Any] = {}
+    for label, parity in (("", None), ("_even", 0), ("_odd", 1)):
+        of = _of(task, parity)
+        recall, first = scores.announced(score[of], task.outcome[of], window[of], lead[of], HALF_HOUR_S)
+        found[f"recall_30min{label}"] = recall
+        if parity is None:
+            found["lead_min"] = _median_min(first)
+            found["lead_in_time_min"] = _median_min(first[first >= HALF_HOUR_S])
+            found["leads_min"] = [round(seconds / 60.0, 1) for seconds in first.tolist()]
+    return found
+
+
+def _median_min(lead_s: FloatArray) -> float:
+    return float(np.median(lead_s)) / 60.0 if lead_s.size else 0.0
+
+
+def _window(traffic: Traffic, task: Task) -> IntArray:
+    found: IntArray = task.series * traffic.units.shape[1] + task.window
+    return found
 
 
 def distribution(found: Evaluation) -> dict[str, float]:

@@ -37,7 +37,10 @@ def test_intervals_hold_what_they_promise() -> None:
 
 def test_exhaustions_are_announced_early() -> None:
     assert _figures()["recall_30min"] >= 0.76
-    assert _figures()["lead_min"] >= 90
+    assert _figures()["lead_in_time_min"] >= 90, "the lead of the windows announced half an hour ahead"
+    assert _figures()["lead_min"] >= 75, (
+        "that of all that are announced, to the earliest moment of running dry"
+    )
 
 
 def test_every_azure_setting_is_won() -> None:

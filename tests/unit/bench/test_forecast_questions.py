@@ -32,12 +32,12 @@ def test_relative_quotas_weigh_hits_and_misses_alike() -> None:
     assert np.isclose(np.average((0.5 - task.outcome) ** 2, weights=task.weight), 0.25)
 
 
-def test_lead_is_the_time_to_the_end_of_the_bin_that_passes_the_quota() -> None:
+def test_lead_is_the_time_to_the_begin_of_the_bin_that_passes_the_quota() -> None:
     units = np.ones((1, 1, 30))
     traffic = Traffic(["one"], units, 18_000)
     task = fixed(asked(traffic), np.array([12.0]), range(1))
     assert [*task.place] == [0, 1, 2]
-    assert lead_s(traffic, task, np.array([12.0])).tolist() == [9 * 600, 6 * 600, 3 * 600]
+    assert lead_s(traffic, task, np.array([12.0])).tolist() == [8 * 600, 5 * 600, 2 * 600]
     assert np.all(np.isinf(lead_s(traffic, task, np.array([31.0]))))
 
 

@@ -42,13 +42,15 @@ def test_the_limit_lets_at_most_the_named_share_of_quiet_windows_ring() -> None:
 
 
 def test_recall_counts_windows_that_could_be_announced_in_time_and_lead_is_that_of_the_first_alarm() -> None:
-    p = np.array([0.2, 0.9, 0.9, 0.1, 0.9, 0.9])
-    window = np.array([0, 0, 0, 1, 1, 2])
-    lead_s = np.array([7200.0, 3600.0, 600.0, 3600.0, 900.0, 1200.0])
-    recall, lead = scores.alarms(p, 0.5, window, lead_s, 1800.0)
-    assert recall == 0.5
-    assert lead == 1200.0
-    assert scores.alarms(p, 2.0, window, lead_s, 1800.0) == (0.0, 0.0)
+    score = np.array([0.2, 0.9, 0.9, 0.1, 0.9, 0.9, *np.full(19, 0.5), 0.95])
+    window = np.array([0, 0, 0, 1, 1, 2, *range(3, 23)])
+    lead_s = np.array([7200.0, 3600.0, 600.0, 3600.0, 900.0, 1200.0, *np.full(20, np.inf)])
+    outcome = np.where(window < 3, 1.0, 0.0)
+    recall, first = scores.announced(score, outcome, window, lead_s, 1800.0)
+    assert recall == 0.5, "one quiet window of twenty may ring, so 0.95 does not set the limit"
+    assert first.tolist() == [3600.0, 900.0, 1200.0]
+    recall, first = scores.announced(0.0 * score, outcome, window, lead_s, 1800.0)
+    assert (recall, first.size) == (0.0, 0)
 
 
 def test_the_interval_of_a_gain_is_over_series_not_over_decisions() -> None:
