@@ -2,7 +2,7 @@
 
 Logistic regression on week one of ServeGen, cut into windows that open with a first request, of the clients that are
 active in less than 30 % of it: people rest, and windows that follow each other without a pause never open so. Quota:
-the 70 % quantile of each client's windows. Neither week two nor a coding session is looked at.
+the 70 % quantile of each client's windows. Nothing is fitted to week two or to a coding session.
 """
 
 import sys

@@ -57,6 +57,9 @@ def figures(folder: Path) -> dict[str, Any]:
         "speed": speed.figures(),
         "tables": {
             **tables,
+            "bounds": {
+                "fixed": servegen.bounds(found.traffic, found.facts, found.fixed, found.marks["hurdle"].fixed)
+            },
             "azure": on_azure,
             "first request": on_first,
             "first request, published": live_first,

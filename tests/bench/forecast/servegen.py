@@ -24,6 +24,8 @@ DAY_BINS = 144
 HALF_HOUR_S = 1800.0
 ALARM_PLACES = tuple(range(1, 27))
 """Bins after which an alarm may go off: after each of which the quota can still last for half an hour and run dry."""
+ACTIVITY = (("rare", 0.0, 0.1), ("some", 0.1, 0.5), ("dense", 0.5, 1.01))
+"""Clients by the share of bins in which they are active."""
 CERTAIN = 1e-4
 FALLING = 1.0
 """By how much the log odds that ring fall over a window: later on less is open, and quiet windows are seen as such.
@@ -184,3 +186,25 @@ def by_place(found: Evaluation) -> list[float]:
         scores.brier(p[task.place == k], task.outcome[task.place == k], task.weight[task.place == k])
         for k in range(len(PLACES))
     ]
+
+
+def bounds(traffic: Traffic, facts: Asked, task: Task, p: FloatArray) -> dict[str, float]:
+    """What bounds the error of `p`, fixed quota: Brier by how much of the time a client is active, the share of the
+    whole error that is theirs; and Brier with what nobody can know, calibration in tenths as it came, or whether
+    anything at all will be used of what is left of the window."""
+    active = (traffic.units > 0).mean(axis=(1, 2))[task.series]
+    loss = (p - task.outcome) ** 2
+    found: dict[str, float] = {}
+    for label, low, high in ACTIVITY:
+        mine = (active >= low) & (active < high)
+        found[f"brier_{label}"] = float(loss[mine].mean())
+        found[f"rate_{label}"] = float(task.outcome[mine].mean())
+        found[f"share_of_questions_{label}"] = float(mine.mean())
+        found[f"share_of_error_{label}"] = float(loss[mine].sum() / loss.sum())
+    reliability = scores.murphy(p, task.outcome)[0]
+    found["brier_calibrated_in_hindsight"] = float(loss.mean()) - reliability
+    more = facts.rest[task.window, task.place, task.series] > 0
+    found["brier_if_told_whether_more_comes"] = scores.brier(np.where(more, p, 0.0), task.outcome)
+    rate = task.outcome.mean()
+    found["brier_base_rate"] = float(rate * (1.0 - rate))
+    return found

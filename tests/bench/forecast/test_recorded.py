@@ -1,6 +1,8 @@
 """The forecasts on recorded traffic: the merit the models must keep."""
 
+import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,3 +88,17 @@ def test_a_capacity_is_found_in_one_window_where_the_reports_determine_it() -> N
     for row in told.values():
         assert row["determined"] > 50
         assert row["within_where_determined"] > 0.85
+
+
+def _same(found: Any, recorded: Any, where: str) -> None:
+    if isinstance(recorded, dict):
+        for name, part in recorded.items():
+            _same(found[name], part, f"{where}/{name}")
+    else:
+        assert found == pytest.approx(recorded, abs=2e-3), where
+
+
+def test_the_recorded_run_is_what_a_run_finds_now() -> None:
+    kept = json.loads(Path(__file__).with_name("recorded.json").read_text())
+    kept.pop("speed")
+    _same(_figures(), kept, "")
