@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ def _no_broker_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
+MAKE = shutil.which("make") or "make"
 CHECK_NAMES = [suite.name for suite in CHECK]
 
 
@@ -160,6 +162,20 @@ def test_the_makefile_and_ci_run_these_plans() -> None:
     ci = (ROOT / ".ci" / "run").read_text().splitlines()
     assert "export TIDEGATE_REQUIRE_KAFKA=1" in ci
     assert ci[-1] == 'exec make PYTHON="$PYTHON" test'
+
+
+def test_what_make_starts_keeps_what_it_compiles() -> None:
+    done = subprocess.run(
+        [MAKE, "-s", "-f", "-", "shown"],
+        input="include Makefile\nshown: ; @env\n",
+        cwd=ROOT,
+        env={"PATH": os.defpath, "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "LANG=C\n" in done.stdout
+    assert "PYTHONDONTWRITEBYTECODE" not in done.stdout
 
 
 def test_an_unknown_plan_is_told() -> None:
