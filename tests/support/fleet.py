@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import httpx
 
+from support import journals
 from support.rig import KEY, PRICES, UPSTREAM_KEY
-from tidegate.events.journal.journal import journal_folders, read_position
-from tidegate.events.journal.store import JournalTail
+from tidegate.events.journal.journal import read_position
 from tidegate.events.log.kafka_settings import KafkaSettings
 from tidegate.gateway.credentials import key_digest
 from tidegate.runtime import metrics
@@ -268,16 +268,7 @@ class Fleet:
 
     def unsent(self) -> dict[str, int]:
         """Per slot, the newest seq in its journal that the relay has not moved on from."""
-        found = {}
-        for folder in journal_folders(self.machine.data_dir):
-            tail = JournalTail(folder)
-            try:
-                rows = tail.rows(read_position(folder), 1 << 60, -1)
-            finally:
-                tail.close()
-            if rows:
-                found[folder.name] = rows[-1].last_seq
-        return found
+        return journals.unsent(self.machine.data_dir)
 
     async def wait_relayed(self) -> None:
         """Until the log holds everything that stands in journals."""

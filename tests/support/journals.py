@@ -8,8 +8,9 @@ from pathlib import Path
 
 from tidegate.events.clock import Clock, ManualClock
 from tidegate.events.ids import IdSource
-from tidegate.events.journal.journal import Journal
+from tidegate.events.journal.journal import Journal, journal_folders, read_position
 from tidegate.events.journal.receipt import Context
+from tidegate.events.journal.store import JournalTail
 from tidegate.events.money import ListPrice, Tokens
 from tidegate.events.signals import AttemptStarted, UsageSettled
 from tidegate.events.types import AttemptId, Durability, PoolId, TargetId
@@ -61,3 +62,17 @@ def settled(start: AttemptStarted, *, input_tokens: int = 1_000, output: int = 4
         cost_nanousd=input_tokens * 3_000 + output * 15_000,
         price=start.price,
     )
+
+
+def unsent(data_dir: Path) -> dict[str, int]:
+    """Per slot, the newest seq in its journal that the relay has not moved on from."""
+    found = {}
+    for folder in journal_folders(data_dir):
+        tail = JournalTail(folder)
+        try:
+            rows = tail.rows(read_position(folder), 1 << 60, -1)
+        finally:
+            tail.close()
+        if rows:
+            found[folder.name] = rows[-1].last_seq
+    return found

@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from support import journals
 from support.fleet import Process, until
 from support.rig import KEY, PRICES, UPSTREAM_KEY, provider
 from tidegate.analytics.client import SocketSource
 from tidegate.analytics.sql import ask
-from tidegate.events.journal.journal import journal_folders, read_position
-from tidegate.events.journal.store import JournalTail
 from tidegate.gateway.credentials import key_digest
 from tidegate.runtime import metrics
 from tidegate.runtime.admin_token import admin_token
@@ -131,16 +130,7 @@ class Served:
 
     def unsent(self) -> dict[str, int]:
         """Per slot, the newest seq in its journal that the relay has not moved on from."""
-        found = {}
-        for folder in journal_folders(self.machine.data_dir):
-            tail = JournalTail(folder)
-            try:
-                rows = tail.rows(read_position(folder), 1 << 60, -1)
-            finally:
-                tail.close()
-            if rows:
-                found[folder.name] = rows[-1].last_seq
-        return found
+        return journals.unsent(self.machine.data_dir)
 
     async def settled(self) -> None:
         """Until nothing is in flight at providers and the log holds everything that stands in journals."""

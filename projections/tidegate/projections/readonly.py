@@ -24,6 +24,10 @@ async def open_read_only(path: Path, limits: Limits | None = None) -> AsyncGener
     except duckdb.Error as error:
         if "Could not set lock" in str(error):
             raise StoreTaken(f"{path} is open in another process: ask its socket") from error
+        if "does not exist" in str(error):
+            raise StoreUnusable(
+                f"no read model at {path} yet: a projector makes it, as in `serve`"
+            ) from error
         raise StoreUnusable(f"{path} cannot be opened: {error}") from error
     guard = SqlGuard()
     try:

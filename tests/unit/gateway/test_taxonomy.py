@@ -49,6 +49,7 @@ def anthropic(kind: str, message: str = "") -> bytes:
         (400, openai("maximum context length is 8192", "context_length_exceeded"), "invalid_request"),
         (404, openai("The model does not exist", "model_not_found"), "invalid_request"),
         (400, openai("flagged", "content_policy_violation"), "denied"),
+        (400, openai("Your prompt was rejected by our safety system"), "denied"),
         # blind spots of the reference classifier
         (503, b"Service Unavailable\nretry-after: 30", "unavailable"),
         (

@@ -177,3 +177,10 @@ def test_searches_of_the_provider_are_counted_beside_the_tokens() -> None:
     assert from_answer("anthropic", {"usage": usage}).web_searches == 3
     usage["server_tool_use"] = {"web_search_requests": 0}
     assert from_answer("anthropic", {"usage": usage}).web_searches is None
+
+
+@pytest.mark.parametrize(
+    ("count", "output"), [(12.0, 12), (12.5, None), (-1.0, None), (1e300, None), (True, None)]
+)
+def test_a_count_written_as_a_fraction_counts_when_it_is_whole(count: Any, output: int | None) -> None:
+    assert from_answer("openai", {"usage": {"prompt_tokens": 3, "completion_tokens": count}}).output == output

@@ -64,32 +64,26 @@ def test_a_decision_from_before_factors_replays_to_its_own_bytes_on_snapshots_th
     world: World,
 ) -> None:
     """A gateway that was older than its estimator did not see them."""
-    seen = {
-        subject: each
-        if each.target is None
-        else msgspec.structs.replace(each, target=msgspec.structs.replace(each.target, billed=None))
-        for subject, each in world.snapshots.items()
-    }
-    made = msgspec.structs.replace(
-        plan(view_of(world.routing, seen), world.ask, world.local), decide_version=4
-    )
-    again = replay(made, world.routing, world.snapshots)
-    assert msgspec.json.encode(again) == msgspec.json.encode(made)
-    assert verify(made, world.routing, world.snapshots) == Verification("identical")
+    replays_though_it_did_not_see(world, 4, billed=None)
 
 
 @FAIR
 @given(ailing_worlds())
 def test_a_decision_from_before_ejection_was_read_replays_to_its_own_bytes(world: World) -> None:
     """The snapshots that it read may have told of it."""
-    unaware = {
+    replays_though_it_did_not_see(world, 3, ejected=False)
+
+
+def replays_though_it_did_not_see(world: World, decide_version: int, **unseen: object) -> None:
+    """A decision of this version on snapshots whose targets told nothing of these fields, replayed on all they tell."""
+    seen = {
         subject: each
         if each.target is None
-        else msgspec.structs.replace(each, target=msgspec.structs.replace(each.target, ejected=False))
+        else msgspec.structs.replace(each, target=msgspec.structs.replace(each.target, **unseen))
         for subject, each in world.snapshots.items()
     }
     made = msgspec.structs.replace(
-        plan(view_of(world.routing, unaware), world.ask, world.local), decide_version=3
+        plan(view_of(world.routing, seen), world.ask, world.local), decide_version=decide_version
     )
     again = replay(made, world.routing, world.snapshots)
     assert msgspec.json.encode(again) == msgspec.json.encode(made)

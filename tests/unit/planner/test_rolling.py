@@ -85,6 +85,12 @@ def test_a_large_request_is_told_to_come_when_enough_has_aged_out_and_one_above_
     assert verdict(plan(view, ask(input_tokens=4_000)), "a").retry_at_ns is None
 
 
+def test_what_had_aged_out_before_is_no_room_to_come() -> None:
+    ages = ((NOW_NS - 60 * S, 1), (NOW_NS + 60 * S, 1), (NOW_NS + 120 * S, 5))
+    view = known(5, believed(7, 5, *ages))
+    assert verdict(plan(view), "a").retry_at_ns == NOW_NS + 120 * S
+
+
 def test_own_uses_that_are_not_believed_yet_count_until_their_slice_is_out_and_say_when_that_is() -> None:
     view = known(2, believed(0, 2))
     out_ns = SLICE_START_NS + (SLICES + 1) * SLICE_NS

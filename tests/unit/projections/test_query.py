@@ -411,3 +411,9 @@ async def test_a_file_in_use_points_to_the_socket(tmp_path: Path) -> None:
             pass
     owner.kill()
     await owner.wait()
+
+
+async def test_a_read_model_that_is_not_there_yet_is_told_with_who_makes_it(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnusable, match=r"no read model at .*m\.duckdb yet: a projector makes it"):
+        async with open_read_only(tmp_path / "m.duckdb", LIMITS):
+            pass

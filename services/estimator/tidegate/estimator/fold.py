@@ -174,13 +174,12 @@ class Folding:
         until_ns = cooldown.until_ns
         consequence = strike(cooldown, data, ts)
         self.urgent = self.urgent or cooldown.until_ns != until_ns
-        if consequence.scope == "pool":
+        if consequence.scope == "pool" and consequence.until_ns is not None:  # quota is gone, and comes again
             pool = state.pool(data.pool, partition)
             self.pools.add(pool)
             changed = state.pool_cooldown[pool].close(data.cause, consequence.until_ns, ts)
             self.urgent = self.urgent or changed
-            if data.cause == "quota_exhausted" and consequence.until_ns is not None:
-                self._shut(pool, ts, consequence.until_ns)
+            self._shut(pool, ts, consequence.until_ns)
 
     def _succeeded(self, target: int, data: UsageSettled, ts: int) -> None:
         """A request was answered by a target of which failures are held."""

@@ -267,3 +267,12 @@ def test_a_loop_that_has_its_thinking_goes_on_thinking() -> None:
     trust = Trust("ours", own=proved("anthropic", SIGNED))
     made = translate.request("anthropic", "anthropic", LOOP, model="m", trust=trust)
     assert json.loads(made.body)["thinking"] == LOOP["thinking"]
+
+
+def test_a_turn_nested_too_deep_to_be_looked_through_proves_nothing() -> None:
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    turn = {"role": "assistant", "content": [*SIGNED, {"type": "text", "text": "x", "odd": deep}]}
+    body = {"messages": [{"role": "user", "content": "q"}, turn]}
+    assert clean("anthropic", body, Trust("me", frozenset({b"theirs"})), Notes()) is body

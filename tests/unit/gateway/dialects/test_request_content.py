@@ -663,3 +663,14 @@ def test_empty_words_are_left_out_where_they_are_forbidden() -> None:
         upstream=C,
     )
     assert made == [{"role": "user", "content": "x"}]
+
+
+def test_of_reasoning_that_is_told_twice_the_summary_is_kept_and_the_rest_named() -> None:
+    told = {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "short"}],
+        "content": [{"type": "reasoning_text", "text": "long"}],
+    }
+    answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}
+    _, warnings = items(told, answer, {"role": "user", "content": "q"}, upstream=C)
+    assert "input.reasoning.content" in " ".join(warnings)

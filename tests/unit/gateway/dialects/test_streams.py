@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.dialect_calls import CONTEXT, events, streamed
+from tidegate.gateway.dialects import sequencer
 from tidegate.gateway.dialects.blocks import Answer, Thinking, Wire
 from tidegate.gateway.dialects.faults import AnswerMalformed
 from tidegate.gateway.dialects.for_client import Context
@@ -740,3 +741,34 @@ def test_the_length_of_an_answer_is_bounded() -> None:
 def test_an_answer_has_defaults() -> None:
     assert Answer().stop == "end"
     assert json.loads(events({})[6:]) == {}
+
+
+def test_a_responses_stream_that_breaks_off_is_not_whole_even_where_its_vendor_ends_as_it_likes() -> None:
+    data = events(
+        {"type": "response.created", "response": {"id": "r"}},
+        {"type": "response.output_text.delta", "item_id": "i", "output_index": 0, "delta": "t"},
+    )
+    step, _ = streamed(C, R, data, quirks=Quirks(ends_without_done=True))
+    assert step.terminal is None
+
+
+def test_an_input_that_came_whole_and_is_too_long_is_told_when_its_stream_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sequencer, "MAX_ANSWER_CHARACTERS", 5)
+    block = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": "long"}}
+    data = events(
+        {"type": "message_start", "message": {}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "message_stop"},
+    )
+    step, _ = streamed(C, M, data)
+    assert step.fault == "the answer is longer than 5 characters"
+    assert step.terminal is None
+
+
+def test_the_tier_that_a_stream_tells_is_known_as_soon_as_it_is_told() -> None:
+    phases = TranslatedPhases(C, M, CONTEXT)
+    assert phases.told_tier is None
+    phases.feed(events(chunk(content="t") | {"service_tier": "priority"}))
+    assert phases.told_tier == "priority"

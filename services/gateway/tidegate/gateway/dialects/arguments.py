@@ -17,7 +17,6 @@ CUSTOM_SCHEMA: dict[str, Any] = {
 }
 INVALID_FIELD = "INVALID_JSON"
 """Where text that is no JSON object stands in the place of one, as Anthropic advises its own users."""
-_TRIES = 8
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -76,10 +75,8 @@ def _whole_part(text: str) -> Any:
             saves.append((at + 1, "".join(reversed(open_brackets))))
         elif sign == ",":
             saves.append((at, "".join(reversed(open_brackets))))
-    for at, closing in reversed(saves[-_TRIES:]):
-        if is_whole(text[:at] + closing):
-            return exact_numbers.exactly(text[:at] + closing)
-    return None
+    at, closing = saves[-1] if saves else (0, "")
+    return exact_numbers.exactly(text[:at] + closing) if is_whole(text[:at] + closing) else None
 
 
 def as_function(text: str) -> str:
