@@ -59,7 +59,7 @@ CHECK = [
 TEST = [
     # The longest first: the lanes then end at about the same time.
     Suite("end to end", [*PYTEST, *NOT_NIGHTLY, "tests/e2e"], Place.PROCESSES),
-    Suite("kafka", [*PYTEST, *NOT_NIGHTLY, "tests/kafka"], Place.PROCESSES),
+    Suite("kafka", covered("tests/kafka"), Place.PROCESSES),
     Suite("crash", [*PYTEST, *NOT_NIGHTLY, "tests/crash"], Place.PROCESSES),
     Suite("unit", covered("tests/unit")),
     *CHECK,
