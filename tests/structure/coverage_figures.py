@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
-from test_house import PURE, ROOMS, ROOT
+from test_house import PURE, ROOMS, ROOT  # noqa: E402
 
-from suites import MARKER_VARIABLE
+from suites import MARKER_VARIABLE  # noqa: E402
 
 WHOLE_PERCENT = 95.0
 PURE_PERCENT = 100.0
