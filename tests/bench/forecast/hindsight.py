@@ -4,7 +4,8 @@ Every request shows its demand; those whose expected metered cost per unit is at
 left. λ is what the estimator publishes: the signals go through `fold`, the prices come out of `publish`, worked out
 again 300 times in a window (in production more often), so nothing is known that a gateway would not know. Beside it: first come,
 first served, and the seed's throttle (not above 1.5 times the even pace). The bound is the linear programme with
-everything known. Also two windows at once, and no fallback at all: there a request's value is its reference price,
+everything known; between them `told_demand` and `told_all`, prices told of the future. Only windows that were recorded
+whole are scored. Also two windows at once, and no fallback at all: there a request's value is its reference price,
 and one below λ is refused.
 
 Run: python tests/bench/forecast/hindsight.py. Attribution of the traces: `hindsight_streams`.
@@ -25,6 +26,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from bench.forecast.hindsight_bound import one_window, two_windows  # noqa: E402
 from bench.forecast.hindsight_streams import NS, START_NS, Stream, agents, azure  # noqa: E402
+from bench.forecast.hindsight_told import TOLD, decide_told  # noqa: E402
 from support.shared_data import BESIDE  # noqa: E402
 from tidegate.estimator.columns import BoolArray, FloatArray, IntArray  # noqa: E402
 from tidegate.estimator.fold import Folding  # noqa: E402
@@ -206,10 +208,19 @@ def limit_of(stream: Stream, unit: Unit, quota: float, length_ns: int) -> Limit:
 
 def captured(stream: Stream, plan: Plan, saving: FloatArray) -> float:
     """What the plan saved over the most it could have, in the periods that are scored."""
-    scored = stream.at_ns >= stream.scored_from_ns
+    scored = _scored(stream, max(limit.length_ns for limit in plan.limits))
     share = np.zeros(saving.size)
     share[list(plan.served)] = list(plan.served.values())
     return float(np.sum((share * saving)[scored])) / _bound(stream, plan.limits, saving, scored)
+
+
+def _scored(stream: Stream, length_ns: int) -> BoolArray:
+    """Requests of whole windows of this length that are scored."""
+    first = -((START_NS - stream.scored_from_ns) // length_ns)
+    end = (stream.ends_ns - START_NS) // length_ns
+    periods = _periods(stream, length_ns)
+    scored: BoolArray = (periods >= first) & (periods < end)
+    return scored
 
 
 def _bound(stream: Stream, limits: Sequence[Limit], saving: FloatArray, scored: BoolArray) -> float:
@@ -231,7 +242,13 @@ def _periods(stream: Stream, length_ns: int) -> IntArray:
     return periods
 
 
-def shares(stream: Stream, settings: dict[str, list[Limit]], *, fallback: bool = True) -> dict[str, float]:
+def shares(
+    stream: Stream,
+    settings: dict[str, list[Limit]],
+    *,
+    fallback: bool = True,
+    policies: Sequence[Policy] = POLICIES,
+) -> dict[str, float]:
     """Share of the hindsight saving by setting and policy. Without a fallback a request is worth its reference
     price, served or lost."""
     value = stream.expected if fallback else stream.reference
@@ -239,7 +256,7 @@ def shares(stream: Stream, settings: dict[str, list[Limit]], *, fallback: bool =
     plans = [
         Plan(f"{stream.name}:{setting}:{policy}", policy, limits, value.tolist())
         for setting, limits in settings.items()
-        for policy in POLICIES
+        for policy in policies
     ]
     simulate(stream, plans)
     return {plan.name: captured(stream, plan, saving) for plan in plans}
@@ -253,6 +270,18 @@ def settings_of(stream: Stream) -> dict[str, list[Limit]]:
         for unit in units
         for quota in QUOTAS
     }
+
+
+def told_shares(stream: Stream, settings: dict[str, list[Limit]]) -> dict[str, float]:
+    """What prices would save that are told of the future, by setting: see `hindsight_told`."""
+    found: dict[str, float] = {}
+    for setting, limits in settings.items():
+        units = np.array(limits[0].expected, dtype=np.float64)
+        for told in TOLD:
+            plan = Plan(f"{stream.name}:{setting}:{told}", "price", limits, stream.expected.tolist())
+            decide_told(stream, plan, told, stream.expected / units, units, limits[0].window.limit)
+            found[plan.name] = captured(stream, plan, stream.cost)
+    return found
 
 
 def two_at_once(stream: Stream) -> dict[str, float]:
@@ -284,7 +313,7 @@ def run() -> dict[str, float]:
     found: dict[str, float] = {}
     streams = [agents(folder, seed) for seed in PLACEMENTS] + [azure(folder, "code"), azure(folder, "conv")]
     for stream in streams:
-        found |= shares(stream, settings_of(stream))
+        found |= shares(stream, settings_of(stream)) | told_shares(stream, settings_of(stream))
     return headlines(found) | found | two_at_once(streams[0]) | no_fallback(streams[0])
 
 

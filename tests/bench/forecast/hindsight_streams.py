@@ -50,6 +50,8 @@ class Stream:
     """How often the shadow prices are worked out again."""
     scored_from_ns: int
     """Windows before it are learned from but not scored."""
+    ends_ns: int
+    """End of what was recorded: a window that it cuts short is not scored, for nobody could know that."""
 
 
 class _Request(NamedTuple):
@@ -70,7 +72,7 @@ def agents(folder: Path, seed: int) -> Stream:
             hour = rng.choice(hours.size, p=hours / hours.sum())
             requests += _session(json.loads(line), session, 3600.0 * (hour + float(rng.random())))
     requests = sorted(each for each in requests if each.at_s < DAYS * 86_400)
-    return _stream(f"agents/{seed}", requests, 5 * 3600 * NS, 86_400 * NS)
+    return _stream(f"agents/{seed}", requests, 5 * 3600 * NS, 86_400 * NS, DAYS * 86_400 * NS)
 
 
 def _session(session: dict[str, Any], number: int, begin_s: float) -> Iterator[_Request]:
@@ -100,10 +102,12 @@ def azure(folder: Path, trace: str) -> Stream:
             requests.append(_Request(at_s, 0, int(row["ContextTokens"]), 0, int(row["GeneratedTokens"])))
     begin_s = requests[0].at_s
     requests = [each._replace(at_s=each.at_s - begin_s) for each in requests]
-    return _stream(f"azure/{trace}", requests, 300 * NS, 300 * NS)
+    return _stream(f"azure/{trace}", requests, 300 * NS, 300 * NS, int(requests[-1].at_s * NS))
 
 
-def _stream(name: str, requests: Sequence[_Request], window_ns: int, scored_from_ns: int) -> Stream:
+def _stream(
+    name: str, requests: Sequence[_Request], window_ns: int, scored_from_ns: int, ends_ns: int
+) -> Stream:
     read = np.array([each.cached for each in requests], dtype=np.float64)
     inputs = np.array([each.input for each in requests], dtype=np.float64)
     output = np.array([each.output for each in requests], dtype=np.float64)
@@ -121,6 +125,7 @@ def _stream(name: str, requests: Sequence[_Request], window_ns: int, scored_from
         window_ns=window_ns,
         step_ns=window_ns // STEPS,
         scored_from_ns=START_NS + scored_from_ns,
+        ends_ns=START_NS + ends_ns,
     )
 
 

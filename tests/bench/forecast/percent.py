@@ -46,26 +46,29 @@ def settings(traffic: Traffic) -> dict[str, dict[str, float]]:
 
 
 def _later(ours: FloatArray, share: float, window_s: int) -> dict[str, float]:
-    """The same after WINDOWS windows in a row, the first of them the busiest if it can be."""
+    """The same after each of WINDOWS windows in a row but the first, which is the busiest if it can be; cover of the
+    accounts that are known by then."""
     n, bin_ns = len(ours), window_s * NS // BINS_PER_WINDOW
     theirs = np.roll(ours, 1, axis=0)
     theirs = theirs / theirs.sum(axis=(1, 2), keepdims=True) * ours.sum(axis=(1, 2), keepdims=True) * share
     capacity = (ours + theirs).sum(axis=2).max(axis=1) / 0.9
     model, who = Capacity(n), np.arange(n)
     model.guess(who, capacity * np.exp(np.random.default_rng(3).normal(0.0, 1.0, n)))
-    start, own = np.zeros(n, dtype=np.int64), np.zeros(ours[:, 0].shape)
+    found: dict[str, float] = {}
     for window in range(WINDOWS):
         start = np.full(n, window * BINS_PER_WINDOW * bin_ns)
         own, others = ours[:, window].cumsum(axis=1), theirs[:, window].cumsum(axis=1)
         for k in range(BINS_PER_WINDOW):
             percent = np.round(100.0 * (own[:, k] + others[:, k]) / capacity)
             model.observe(who, start + (k + 1) * bin_ns - 1, start, own[:, k], percent)
-    belief = model.belief(who, WINDOWS * BINS_PER_WINDOW * bin_ns - 1, start, own[:, -1])
-    error, sd = np.abs(belief.capacity / capacity - 1.0), np.sqrt(belief.capacity_var) / capacity
-    return {
-        f"within_after_{WINDOWS}": float(np.mean(error <= CLOSE)),
-        f"cover_90_after_{WINDOWS}": float(np.mean(error <= Z[90] * sd)),
-    }
+        if window:
+            belief = model.belief(who, (window + 1) * BINS_PER_WINDOW * bin_ns - 1, start, own[:, -1])
+            error, sd = np.abs(belief.capacity / capacity - 1.0), np.sqrt(belief.capacity_var) / capacity
+            held, odd, known = error <= Z[90] * sd, who % 2 == 1, ~belief.prior
+            found[f"within_after_{window + 1}"] = float(np.mean(error <= CLOSE))
+            found[f"cover_90_after_{window + 1}"] = float(np.mean(held[known]))
+            found[f"cover_90_odd_after_{window + 1}"] = float(np.mean(held[known & odd]))
+    return found
 
 
 def _setting(ours: FloatArray, share: float, window_s: int) -> dict[str, float]:

@@ -1,12 +1,13 @@
 """The bound is the linear programme's value, and a policy that knows nothing of value stays below it."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bench.forecast.hindsight import limit_of as limit
-from bench.forecast.hindsight import shares
+from bench.forecast.hindsight import shares, told_shares
 from bench.forecast.hindsight_bound import knapsack, one_window, two_windows
 from bench.forecast.hindsight_streams import NS, START_NS, Stream
 
@@ -38,7 +39,40 @@ def test_with_two_kinds_of_requests_the_price_saves_more_than_who_comes_first() 
     at_ns = START_NS + np.sort(rng.integers(0, 4 * 3_600 * NS, count))
     cost = np.where(rng.random(count) < 0.3, 1e7, 1e6)
     ones = np.ones(count, dtype=np.int64)
-    stream = Stream("s", at_ns, ones, ones, cost, cost, cost, 600 * NS, 60 * NS, START_NS + 1_800 * NS)
+    stream = Stream(
+        "s",
+        at_ns,
+        ones,
+        ones,
+        cost,
+        cost,
+        cost,
+        600 * NS,
+        60 * NS,
+        START_NS + 1_800 * NS,
+        START_NS + 4 * 3_600 * NS,
+    )
     found = shares(stream, {"0.4": [limit(stream, "requests", 0.4, stream.window_ns)]})
     assert found["s:0.4:first_come"] < 0.7
     assert 0.9 < found["s:0.4:price"] <= 1.0 + 1e-9
+
+
+def test_who_is_told_the_future_saves_more_and_a_window_cut_short_is_not_scored() -> None:
+    rng = np.random.default_rng(6)
+    count = 1_500
+    at_ns = START_NS + np.sort(rng.integers(0, 4 * 3_600 * NS, count))
+    cost = np.where(rng.random(count) < 0.3, 1e7, 1e6)
+    ones = np.ones(count, dtype=np.int64)
+    hour_ns = 3_600 * NS
+    parts = "s", at_ns, ones, ones, cost, cost, cost, 600 * NS, 60 * NS, START_NS + hour_ns // 2
+    stream = Stream(*parts, START_NS + 4 * hour_ns)
+    quota = {"0.4": [limit(stream, "requests", 0.4, stream.window_ns)]}
+    told = told_shares(stream, quota)
+    live = shares(stream, quota, policies=("price",))["s:0.4:price"]
+    assert live < told["s:0.4:told_all"] <= 1.0 + 1e-9
+    dear_at_last = replace(
+        stream,
+        cost=np.where(at_ns >= START_NS + 4 * hour_ns - 300 * NS, 1e9, cost),
+        ends_ns=START_NS + 4 * hour_ns - 1,
+    )
+    assert shares(dear_at_last, quota, policies=("price",))["s:0.4:price"] == pytest.approx(live, abs=0.02)
