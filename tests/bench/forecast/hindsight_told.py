@@ -4,6 +4,7 @@
 `told_all` is told what each of those requests is expected to save and to use; it only does not know their outputs, and
 decides them in their order, whole. A policy that knows the past alone learns both as it goes, so what lies above
 `told_all` is the output's, and what lies between is the future's: neither is the price's to save.
+(Of values that are all alike neither tells which to serve: both serve who comes first.)
 """
 
 from typing import Literal, Protocol
