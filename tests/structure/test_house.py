@@ -32,6 +32,7 @@ PURE = {
         "order",
         "explain",
         "uses",
+        "uvi",
         "replay",
         "rng",
         "view",

@@ -40,8 +40,8 @@ def one(**fields: Any) -> Target:
     return target("a", fields.pop("prices", PRICES), **fields)
 
 
-def in_pool(*windows: Window) -> Routing:
-    return routing([one(pool="p")], [flat("p", *windows)])
+def in_pool(*windows: Window, **route: Any) -> Routing:
+    return routing([one(pool="p")], [flat("p", *windows)], **route)
 
 
 CASES: dict[str, tuple[Routing, tuple[RateSnapshot, ...], Ask, LocalView, tuple[Any, ...]]] = {
@@ -126,6 +126,11 @@ CASES: dict[str, tuple[Routing, tuple[RateSnapshot, ...], Ask, LocalView, tuple[
     "slow first token": (
         routing([one()], max_ttft_p90_ms=800), (of_target("a", ttft_p90_ms=801.0),), ask(), LocalView(),
         ("ttft_limit", "p90 801 ms, limit 800 ms", None),
+    ),
+    "quota used too fast for the route": (
+        in_pool(window("w", "tokens", 10_000), uvi_blocks="critical"),
+        (of_pool("p", used("w", 1, 10_000, status="critical", uvi=2.5)),), ask(), LocalView(),
+        ("uvi", "window w is critical at 2.50", None),
     ),
     "window without room": (
         in_pool(window("w", "tokens", 10_000)), (of_pool("p", used("w", 8_901, 10_000)),), ask(), LocalView(),

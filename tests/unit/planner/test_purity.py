@@ -31,6 +31,7 @@ PURE = [
             "replay",
             "rng",
             "uses",
+            "uvi",
             "view",
             "warm",
             "windows",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,11 +34,15 @@ def test_a_prompt_grows_from_the_longest_that_is_no_longer_else_from_the_shortes
     assert grown_from(tuple(map(left, known)), asked).asked_tokens == grown
 
 
-def after(*asked: int) -> list[int]:
+def kept_of(asked: Iterable[int]) -> Contexts:
     contexts: Contexts = ()
     for at_ns, tokens in enumerate(asked):
         contexts = with_context(contexts, left(tokens, at_ns))
-    return [each.asked_tokens for each in contexts]
+    return contexts
+
+
+def after(*asked: int) -> list[int]:
+    return [each.asked_tokens for each in kept_of(asked)]
 
 
 def test_a_growing_conversation_is_one_context() -> None:
@@ -53,9 +59,7 @@ def test_of_too_many_the_oldest_goes() -> None:
 
 @given(st.lists(st.integers(0, 1_000), min_size=1, max_size=40), st.integers(0, 1_000))
 def test_few_are_kept_the_newest_first_and_every_length_finds_one(asked: list[int], wanted: int) -> None:
-    contexts: Contexts = ()
-    for at_ns, tokens in enumerate(asked):
-        contexts = with_context(contexts, left(tokens, at_ns))
+    contexts = kept_of(asked)
     assert 1 <= len(contexts) <= CONTEXTS
     assert contexts[0] == left(asked[-1], len(asked) - 1)
     assert [each.at_ns for each in contexts] == sorted((each.at_ns for each in contexts), reverse=True)

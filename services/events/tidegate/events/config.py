@@ -63,7 +63,8 @@ Price = Annotated[int, Meta(ge=0, le=10**15, extra={"form": "dollars"})]
 """Nano-dollars per million tokens; in TOML as `Dollars`."""
 Instant = Annotated[int, Meta(ge=0, le=2**63 - 1, extra={"form": "instant"})]
 """Nanoseconds since the epoch; in TOML also a date or date-time."""
-Strategy = Literal["cheapest", "declared"]
+Strategy = Literal["cheapest", "declared", "adaptive"]
+UviBlocks = Literal["stressed", "critical"]
 
 
 class Peak(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -299,6 +300,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_ttft_p90_ms: Tokens | None = None
     allow_downgrade: bool = False
     avoid_ejected: bool = False
+    uvi_blocks: UviBlocks | None = None
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

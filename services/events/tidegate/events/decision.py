@@ -22,6 +22,7 @@ Reason = Literal[
     "circuit_refusing",
     "pool_cooldown",
     "window_exhausted",
+    "uvi",
     "in_flight_cap",
     "ttft_limit",
     "grade",

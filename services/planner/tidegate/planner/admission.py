@@ -136,6 +136,7 @@ def first_refusal(facts: CandidateFacts, asked: Asked, local: LocalView, now_ns:
         capability(facts, asked, local)
         or circuit(facts, local, now_ns)
         or cooldown(facts, local, now_ns)
+        or schedule(facts, now_ns)
         or load(facts, local, asked.route)
     )
 
@@ -194,6 +195,14 @@ def cooldown(facts: CandidateFacts, local: LocalView, now_ns: int) -> Refusal | 
     if until_ns is not None and until_ns > now_ns:
         return Refusal("pool_cooldown", facts.cooldown_cause, until_ns)
     return None
+
+
+def schedule(facts: CandidateFacts, now_ns: int) -> Refusal | None:
+    """The pool's quota is used so much faster than time passes that the route refuses it."""
+    uvi = facts.uvi
+    if uvi is None or uvi.blocked_by is None or now_ns >= uvi.until_ns:
+        return None
+    return Refusal("uvi", uvi.blocked_by, uvi.blocked_until_ns)
 
 
 def load(facts: CandidateFacts, local: LocalView, route: Route) -> Refusal | None:

@@ -57,7 +57,7 @@ def decide_on(
         admitted, refused = let_through(refused, asked, now_ns)
     if facts.mixed_grades and not route.allow_downgrade:
         admitted = _best_grade(admitted, refused)
-    ranked = in_order(route.strategy, totals_of(admitted))
+    ranked = in_order(route.strategy, totals_of(admitted), now_ns)
     return DecisionMade(
         decision=decision,
         ask=ask,

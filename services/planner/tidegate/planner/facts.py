@@ -6,9 +6,10 @@ import msgspec
 
 from tidegate.events.config import Candidate, DatedPrice, Pool, Route, Target
 from tidegate.events.money import ListPrice, PriceVariant, Tokens
-from tidegate.events.snapshots import Belief, BilledFactors, Circuit, RateSnapshot, TargetBelief
+from tidegate.events.snapshots import Belief, BilledFactors, Circuit, PoolBelief, RateSnapshot, TargetBelief
 from tidegate.events.types import Cause, Dialect, PoolId, TargetId
 from tidegate.planner.beliefs import MAX_BELIEF, half_up, mean
+from tidegate.planner.uvi import PoolUvi, pool_uvi
 from tidegate.planner.windows import QuotaFacts, quota_facts_of
 
 UNBOUNDED = 1 << 62
@@ -121,6 +122,8 @@ class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Expected, within what the target allows."""
     time_nanousd: int
     """ρ·E[time] of the expected output."""
+    uvi: PoolUvi | None
+    """None for a pool without windows, or of which nothing is believed."""
     failure: int
     """P(fail) × 2³⁰."""
     kept_by_age: tuple[tuple[int, float | None], ...] = ()
@@ -131,6 +134,7 @@ class CandidateFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 _NOTHING = TargetBelief()
+_NOTHING_OF_POOL = PoolBelief()
 _UNSEEN = (None, None, None)
 _EVERY_LENGTH = PriceVariant(ListPrice()).above_input_tokens
 
@@ -147,14 +151,13 @@ def candidate_facts(
     """Facts of the route's candidate at `index`, the pool's targets, the snapshots of its target and its pool."""
     of_target, of_pool = snapshots
     belief = (of_target.target if of_target is not None else None) or _NOTHING
-    pool_belief = of_pool.pool if of_pool is not None else None
-    cooldown_ns = pool_belief.cooldown_until_ns if pool_belief is not None else None
+    shared = (of_pool.pool if of_pool is not None else None) or _NOTHING_OF_POOL
     candidate: Candidate = route.candidates[index]
     flat, output_tokens = pool.billing == "flat", _output_tokens(belief, target, route)
     ejected = belief.ejected and route.avoid_ejected
     priced_by = _NOTHING if flat else belief
     steady = _steady(prices := _prices(target, priced_by, output_tokens))
-    suspect = not target.enabled or belief.circuit != "admitting" or cooldown_ns is not None
+    suspect = _is_suspect(target, belief, shared, uvi := pool_uvi(pool, shared.windows, route.uvi_blocks))
     ttft_s, rate = _ttft_s(belief), _output_tokens_per_s(belief)
     time = time_nanousd(ttft_s, rate, output_tokens, route.time_value_nanousd_per_s)
     plain = None if suspect or flat or pool.windows else _plain(steady, output_tokens, time)
@@ -184,17 +187,23 @@ def candidate_facts(
         circuit_until_ns=belief.circuit_until_ns,
         circuit_at_ns=of_target.at_ns if of_target is not None else 0,
         circuit_cause=belief.circuit_cause,
-        cooldown_until_ns=cooldown_ns,
-        cooldown_cause=pool_belief.cooldown_cause if pool_belief is not None else None,
+        cooldown_until_ns=shared.cooldown_until_ns,
+        cooldown_cause=shared.cooldown_cause,
         ttft_p90_ms=belief.ttft_p90_ms,
         ttft_s=ttft_s,
         output_tokens_per_s=rate,
         output_tokens=output_tokens,
         time_nanousd=time,
+        uvi=uvi,
         failure=_failure(belief),
         kept_by_age=_kept_by_age(belief),
         billed=_factors(priced_by.billed),
     )
+
+
+def _is_suspect(target: Target, belief: TargetBelief, pool: PoolBelief, uvi: PoolUvi | None) -> bool:
+    closed = not target.enabled or belief.circuit != "admitting" or pool.cooldown_until_ns is not None
+    return closed or (uvi is not None and uvi.blocked_by is not None)
 
 
 def with_tiers(facts: CandidateFacts, target: Target) -> CandidateFacts:
