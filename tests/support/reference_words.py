@@ -126,6 +126,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "critical": "Index from which it is critical.",
         "surplus": "Index up to which it is in surplus, late in the period.",
         "surplus_min_elapsed": "Share of the period that must have passed for that.",
+        "max_age_s": "Of a window that its provider tells of: after so long without news its status is unknown, unless it is used up.",
         "hysteresis": "A status ends this much further back than it begins.",
     },
     "[pools.alarm]": {

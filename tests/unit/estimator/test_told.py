@@ -14,7 +14,7 @@ import pytest
 from tidegate.estimator.fold import Signal, fold
 from tidegate.estimator.publish import publish
 from tidegate.estimator.state import FOLD_VERSION, Row, State, upcast_row
-from tidegate.events.config import Pool, Routing, Window
+from tidegate.events.config import Pool, Routing, UviLimits, Window
 from tidegate.events.decision import WindowUse
 from tidegate.events.envelope import Envelope
 from tidegate.events.signals import QuotaObserved, UsageSettled
@@ -296,3 +296,30 @@ def test_a_config_that_states_the_limit_or_names_no_scope_any_more_is_believed()
         window = msgspec.structs.replace(PLAN.windows[0], limit=777_777, **changed)
         belief = believed(state, at_ns, msgspec.structs.replace(PLAN, windows=(window,)))
         assert (belief.limit, belief.used, belief.capacity, belief.outside) == (777_777, own, None, None)
+
+
+@pytest.mark.parametrize(
+    ("remaining", "max_age_s", "silent_s", "status"),
+    [
+        (500_000, 900.0, 1_040, "stressed"),
+        (500_000, 900.0, 1_060, "unknown"),
+        (500_000, 3_600.0, 1_060, "stressed"),
+        (0, 900.0, 7_200, "exhausted"),
+    ],
+)
+def test_what_a_provider_told_long_ago_says_nothing_of_its_window_but_that_it_is_used_up(
+    remaining: int, max_age_s: float, silent_s: int, status: str
+) -> None:
+    """A report that says nothing new is passed over for a 120th of the window: 150 s of these."""
+    pool = msgspec.structs.replace(COUNTED, uvi=UviLimits(max_age_s=max_age_s, stressed=1.1, critical=9.0))
+    at_ns = START_NS + 4_000 * NS
+    state = folded([], [used(at_ns - NS, 10), told(at_ns, remaining, CAPACITY, guess=None)])
+    found = believed(state, at_ns + silent_s * NS, pool)
+    assert found.status == status
+    assert (found.uvi is None) == (status == "unknown")
+
+
+def test_our_own_count_of_a_window_that_nobody_tells_of_is_never_stale() -> None:
+    at_ns = START_NS + 4_000 * NS
+    state = folded([], [used(at_ns, CAPACITY // 2)])
+    assert believed(state, at_ns + 7_200 * NS, COUNTED).status == "ok"

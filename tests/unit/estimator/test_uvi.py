@@ -206,7 +206,7 @@ def test_each_window_is_judged_by_the_limits_of_its_pool() -> None:
 
 
 def test_the_configs_defaults_are_ours() -> None:
-    for name in ("stressed", "critical", "surplus", "surplus_min_elapsed", "hysteresis"):
+    for name in ("stressed", "critical", "surplus", "surplus_min_elapsed", "hysteresis", "max_age_s"):
         assert getattr(UviLimits(), name) == getattr(Thresholds(), name)
 
 

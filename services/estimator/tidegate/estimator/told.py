@@ -12,6 +12,7 @@ from tidegate.estimator.capacity import Capacity
 from tidegate.estimator.columns import IntColumns
 from tidegate.estimator.outside_use import OutsideUse
 from tidegate.estimator.windows import OUTSIDE, START_NS, USED, WindowLedger
+from tidegate.events.quota import NS_PER_S
 
 LAST_NS, LAST_SHARE, LAST_START_NS, GUESS = range(4)
 WHOLE = 10_000
@@ -116,6 +117,15 @@ class Told:
         known = self.capacity.belief(one, report.ts_ns, start, ours)
         # Booked is what is surely theirs: rounding and doubt about the capacity are nobody's use.
         self.outside.observe(one, at, start, known.outside - np.sqrt(known.outside_var))
+
+    def age_s(self, series: int, duration_ns: int, now_ns: int) -> float:
+        """Seconds without a report of a window, less those in which one that says nothing new is passed over; 0 of a
+        window that nobody tells of: our own count is never stale."""
+        place = self.places.get(series)
+        if place is None:
+            return 0.0
+        last_ns: int = self.last.row(place)[LAST_NS]
+        return max(0.0, (now_ns - last_ns - duration_ns // _PER_WINDOW) / NS_PER_S)
 
     def row(self, series: int) -> ToldRow | None:
         """The stored state of a window, None where its provider never told of it."""

@@ -29,7 +29,7 @@ class Thresholds:
     surplus: float | FloatArray = 0.5
     surplus_min_elapsed: float | FloatArray = 0.7
     hysteresis: float | FloatArray = 0.1
-    max_age_s: float = 900.0
+    max_age_s: float | FloatArray = 900.0
     head_start: float = 0.15
     """Share of a period that counts as used on schedule before it began: the first minutes prove nothing."""
 
@@ -49,6 +49,7 @@ def thresholds_of(limits: Sequence[UviLimits]) -> Thresholds:
         surplus=column("surplus"),
         surplus_min_elapsed=column("surplus_min_elapsed"),
         hysteresis=column("hysteresis"),
+        max_age_s=column("max_age_s"),
     )
 
 

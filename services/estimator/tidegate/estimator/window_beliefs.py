@@ -96,7 +96,7 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
     quota = _Quota(ledger if rolling is None else rolling.judged(ledger), limits, free, rolling, peaks)
     prices = _shadow_prices(state, idx, places, quota, now_ns, routing)
     bounds = {pool.id: pool.uvi for pool in routing.pools}
-    index = _uvi(state, idx, places, quota, bounds)
+    index = _uvi(state, places, quota, now_ns, bounds)
     alarms = _alarms(places, ahead, routing)
     fees = {pool.id: pool for pool in routing.pools if pool.fee_nanousd is not None}
     found: dict[PoolId, list[WindowBelief]] = {}
@@ -186,16 +186,16 @@ def _pace(places: Sequence[_Place], ledger: WindowState) -> Pace:
 
 def _uvi(
     state: State,
-    idx: IntArray,
     places: Sequence[_Place],
     quota: _Quota,
+    now_ns: int,
     bounds: Mapping[PoolId, UviLimits],
 ) -> uvi.Uvi:
     thresholds = uvi.thresholds_of([bounds[place.pool] for place in places])
     ledger = quota.ledger
     previous = indexes(state.window[place.series].status for place in places)
-    # Our own count is never stale: every use of ours is in it.
-    return uvi.uvi(ledger.used / quota.limits, ledger.elapsed, np.zeros(idx.size), previous, thresholds)
+    age_s = np.array([state.told.age_s(each.series, duration_ns(each.window), now_ns) for each in places])
+    return uvi.uvi(ledger.used / quota.limits, ledger.elapsed, age_s, previous, thresholds)
 
 
 def _shadow_prices(

@@ -108,6 +108,7 @@ class UviLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     surplus: Index = 0.5
     surplus_min_elapsed: Share = 0.7
     hysteresis: Share = 0.1
+    max_age_s: Seconds = 900.0
 
 
 class AlarmCosts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
