@@ -55,15 +55,29 @@ async def until(reached: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_the_files_stay_small_over_100_mb_while_a_relay_keeps_up(tmp_path: Path) -> None:
+async def test_the_files_stay_small_over_100_mb_while_relay_and_upkeep_keep_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, look = 0, sync.SyncThread._checkpoint
+
+    def counted(thread: sync.SyncThread) -> None:
+        nonlocal looks
+        look(thread)
+        looks += 1
+
+    monkeypatch.setattr(sync.SyncThread, "_checkpoint", counted)
+    monkeypatch.setattr(sync, "LOOK_S", 0.0)
+    monkeypatch.setattr(sync, "IDLE_SYNC_S", 0.001)
     folder = tmp_path / "journals" / "gw-0"
     journal, relay, largest = await open_journal(folder), relay_of(tmp_path), (0, 0)
     for _ in range(100):
         await journal.wait_synced(write(journal, 20_000, 50).seq)
         while await relay.step():
             pass
+        journal._tidy()
+        seen = looks + 1  # one may be under way
+        await until(lambda seen=seen: looks > seen)
         largest = max(largest[0], sizes(folder)[0]), max(largest[1], sizes(folder)[1])
-        await asyncio.sleep(0.01)  # the journal's own upkeep has its turn
     assert relay.sent() == 5_000
     assert largest[0] < 24 * MB
     assert largest[1] < 24 * MB
