@@ -88,6 +88,14 @@ async def test_the_files_stay_small_over_100_mb_while_relay_and_upkeep_keep_up(
 async def test_the_wal_starts_over_though_a_commit_is_always_ahead_of_the_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    starts, start_over = 0, sync.SyncThread._start_over
+
+    def counted(thread: sync.SyncThread) -> None:
+        nonlocal starts
+        start_over(thread)
+        starts += thread._checkpoint_at_pages == sync.CHECKPOINT_PAGES
+
+    monkeypatch.setattr(sync.SyncThread, "_start_over", counted)
     monkeypatch.setattr(sync, "CHECKPOINT_PAGES", 64)
     monkeypatch.setattr(sync, "LOOK_S", 0.01)
     folder = tmp_path / "journals" / "gw-0"
@@ -98,7 +106,9 @@ async def test_the_wal_starts_over_though_a_commit_is_always_ahead_of_the_copy(
         await asyncio.sleep(
             0
         )  # a lone writer's rows are committed at once: relay and upkeep must have their turns
-    assert sizes(folder)[1] < 30 * MB  # of 70
+    # How long it grows between two looks is the disk's affair.
+    assert starts >= 2
+    assert sizes(folder)[1] < 60 * MB  # of 70
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
     await journal.close()
