@@ -367,6 +367,7 @@ def _window(window: WindowBelief) -> Row:
         window.used,
         window.limit,
         window.status,
+        window.told_at_ns,
         window.uvi,
         window.p_exhaust,
         window.will_exhaust,

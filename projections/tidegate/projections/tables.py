@@ -225,6 +225,7 @@ TABLES: tuple[Table, ...] = (
         _text("window_id"),
         _int("period_start_ns resets_at_ns rolls_ns used quota_limit"),
         _text("status"),
+        _int("told_at_ns"),
         _real("uvi p_exhaust"),
         _flag("will_exhaust"),
         _int("exhausts_at_ns exhausts_p10_ns exhausts_p50_ns exhausts_p90_ns"),

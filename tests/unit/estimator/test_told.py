@@ -224,7 +224,7 @@ def test_a_report_that_says_nothing_new_is_left_until_a_120th_of_the_window_has_
     state = folded([], [told(at_ns, 9_000)])
     before = state.told.last.row(0)
     fold(state, [told(at_ns + NS, 8_960), told(at_ns + 2 * NS, 9_000)])
-    assert state.told.last.row(0) == before
+    assert state.told.last.row(0) == [*before[:4], at_ns + 2 * NS]
     fold(state, [told(at_ns + 3 * NS, 8_950)])
     assert state.told.last.row(0)[:2] == [at_ns + 3 * NS, 1_050]
     fold(state, [told(at_ns + 3 * NS + WINDOW_NS // 120, 8_950)])
@@ -255,6 +255,54 @@ def test_the_provider_says_when_a_period_opened_by_a_first_request_began(named_s
     start_ns, own, *_ = state.ledger.row(series)
     assert start_ns == began_ns
     assert own == (50 if named_s > 0 else 750)
+
+
+MAX_AGE_NS = 900 * NS
+HALF = CAPACITY // 2
+
+
+def hot(at_ns: int) -> State:
+    """Half of the quota is gone in a fifth of the period, as told; the second report says nothing new."""
+    return folded([], [told(at_ns - 60 * NS, HALF, CAPACITY, None), told(at_ns, HALF, CAPACITY, None)])
+
+
+def test_of_a_long_window_too_what_is_told_counts_no_longer_than_configured() -> None:
+    """A report that says nothing new is passed over for 84 minutes of a week, and is heard all the same."""
+    week_ns, at_ns = 604_800 * NS, 1_000 * 604_800 * NS + 200_000 * NS
+    pool = Pool(
+        id=P,
+        billing="flat",
+        windows=(Window(id=W, unit="tokens", limit=CAPACITY, duration_s=604_800, scope="tokens"),),
+    )
+    report = told(at_ns, HALF, CAPACITY, None)
+    window = WindowUse(W, at_ns - at_ns % week_ns, 0, week_ns)
+    state = folded([], [report._replace(data=msgspec.structs.replace(report.data, window=window))])
+    assert believed(state, at_ns + MAX_AGE_NS, pool).status == "ok"
+    assert believed(state, at_ns + MAX_AGE_NS + 1, pool).status == "unknown"
+
+
+def test_a_window_that_no_scope_measures_any_more_is_counted_by_us_and_never_stale() -> None:
+    at_ns = START_NS + WINDOW_NS // 5
+    alone = msgspec.structs.replace(COUNTED.windows[0], scope=None)
+    belief = believed(hot(at_ns), at_ns + 2 * MAX_AGE_NS, msgspec.structs.replace(COUNTED, windows=(alone,)))
+    assert (belief.status, belief.told_at_ns) == ("ok", None)
+
+
+def test_a_report_that_says_nothing_new_keeps_the_index_fresh_and_a_late_one_does_not_age_it() -> None:
+    at_ns = START_NS + WINDOW_NS // 5
+    state = hot(at_ns)
+    fold(state, [told(at_ns + 100 * NS, HALF, CAPACITY, None), told(at_ns + 50 * NS, HALF, CAPACITY, None)])
+    assert believed(state, at_ns + 100 * NS + MAX_AGE_NS, COUNTED).told_at_ns == at_ns + 100 * NS
+    assert believed(state, at_ns + 100 * NS + MAX_AGE_NS, COUNTED).status != "unknown"
+
+
+def test_of_a_state_that_does_not_know_when_it_was_told_the_last_report_taken_counts() -> None:
+    at_ns = START_NS + WINDOW_NS // 5
+    row, state = hot(at_ns).pool_row(P), State()
+    held = next(window.told for window in row.windows if window.told is not None)
+    del held.last[4:]
+    state.load(row, 0)
+    assert believed(state, at_ns, COUNTED).told_at_ns == at_ns - 60 * NS
 
 
 def test_a_state_without_reports_loads_and_is_folded_on() -> None:
@@ -301,8 +349,8 @@ def test_a_config_that_states_the_limit_or_names_no_scope_any_more_is_believed()
 @pytest.mark.parametrize(
     ("remaining", "max_age_s", "silent_s", "status"),
     [
-        (500_000, 900.0, 1_040, "stressed"),
-        (500_000, 900.0, 1_060, "unknown"),
+        (500_000, 900.0, 900, "stressed"),
+        (500_000, 900.0, 901, "unknown"),
         (500_000, 3_600.0, 1_060, "stressed"),
         (0, 900.0, 7_200, "exhausted"),
     ],
@@ -310,7 +358,6 @@ def test_a_config_that_states_the_limit_or_names_no_scope_any_more_is_believed()
 def test_what_a_provider_told_long_ago_says_nothing_of_its_window_but_that_it_is_used_up(
     remaining: int, max_age_s: float, silent_s: int, status: str
 ) -> None:
-    """A report that says nothing new is passed over for a 120th of the window: 150 s of these."""
     pool = msgspec.structs.replace(COUNTED, uvi=UviLimits(max_age_s=max_age_s, stressed=1.1, critical=9.0))
     at_ns = START_NS + 4_000 * NS
     state = folded([], [used(at_ns - NS, 10), told(at_ns, remaining, CAPACITY, guess=None)])

@@ -337,6 +337,7 @@ async def test_periods_of_two_gateways_that_overlap_are_one_and_the_next_period_
         outside=Belief(7.0, 4.0, prior=True),
         outside_demand=3.5,
         amortised_nanousd=2.5,
+        told_at_ns=start + 7,
     )
     snapshot = RateSnapshot(
         subject=pool_subject(PoolId("p")),
@@ -349,8 +350,10 @@ async def test_periods_of_two_gateways_that_overlap_are_one_and_the_next_period_
     made.write(SNAPSHOTS, "p", snapshot.subject, snapshot, slot="est")
     await filled(tmp_path / "m.duckdb", made)
     assert asked(tmp_path / "m.duckdb", "SELECT used, settled_units FROM v_windows") == [(15, 15)]
-    told = "SELECT capacity, capacity_sd, outside, outside_demand, amortised_nanousd FROM v_windows"
-    assert asked(tmp_path / "m.duckdb", told) == [(100.25, 4.0, None, 3.5, 2.5)]
+    told = (
+        "SELECT capacity, capacity_sd, outside, outside_demand, amortised_nanousd, told_at_ns FROM v_windows"
+    )
+    assert asked(tmp_path / "m.duckdb", told) == [(100.25, 4.0, None, 3.5, 2.5, start + 7)]
 
 
 async def test_a_window_taken_out_of_the_config_is_believed_no_more(tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ settled AS (
 SELECT
     b.pool, b.window_id, b.version, b.status, b.quota_limit, b.used,
     s.units AS settled_units,
-    b.period_start_ns, b.resets_at_ns, b.rolls_ns, b.uvi, b.p_exhaust, b.will_exhaust, b.exhausts_at_ns, b.exhausts_sd_s,
+    b.period_start_ns, b.resets_at_ns, b.rolls_ns, b.told_at_ns, b.uvi, b.p_exhaust, b.will_exhaust, b.exhausts_at_ns, b.exhausts_sd_s,
     b.remaining_demand, b.use_p90, b.shadow_nanousd, b.amortised_nanousd,
     b.capacity, b.capacity_sd, b.outside, b.outside_sd, b.outside_demand,
     b.ts_ns AS believed_ns

@@ -269,11 +269,12 @@ class Folding:
             counted=use.units,
             guess=data.guess,
         )
+        self.pools.add(pool)
         if not state.told.is_due(report):
+            state.told.hear(report)
             return
         self.batch.apply_uses(state)  # the report is of all that was used until now
         state.told.observe(state.ledger, report)
-        self.pools.add(pool)
 
 
 def _plain(use: WindowUse) -> int:

@@ -31,7 +31,8 @@ FOLD_VERSION = 10
 6: a capacity of which shares are told is held by a bank of filters, one of them without strangers.
 7: rates of use are without the weight of peak hours.
 8: strangers may be idle: the bank of a capacity holds them at several paces, each idle or not.
-9: what is billed is a factor on the list price in force, and bills alone teach it."""
+9: what is billed is a factor on the list price in force, and bills alone teach it.
+10: short prefixes say less of a cache than long ones; of windows it is noted when their provider last told of them."""
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 """Token classes, in the order of a target's five price series."""
 RATES = ("ttft", "speed", "length")

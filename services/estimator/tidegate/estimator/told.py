@@ -12,9 +12,8 @@ from tidegate.estimator.capacity import Capacity
 from tidegate.estimator.columns import IntColumns
 from tidegate.estimator.outside_use import OutsideUse
 from tidegate.estimator.windows import OUTSIDE, START_NS, USED, WindowLedger
-from tidegate.events.quota import NS_PER_S
 
-LAST_NS, LAST_SHARE, LAST_START_NS, GUESS = range(4)
+LAST_NS, LAST_SHARE, LAST_START_NS, GUESS, HEARD_NS = range(5)
 WHOLE = 10_000
 _STEP = 50
 """Half a percent, in ten-thousandths: a report that moved less is taken a 120th of the window after the last."""
@@ -48,10 +47,13 @@ class ToldRow(NamedTuple):
 
 
 class _Last(IntColumns):
-    """The last report that was taken: when, its share and period, and the capacity as guessed (0: counts are told)."""
+    """The last report that was taken: when, its share and period, and the capacity as guessed (0: counts are told).
 
-    FIELDS = ("last_ns", "last_share", "last_start_ns", "guess")
-    PRIOR = (_NEVER, -1, _NEVER, 0)
+    `heard_ns`: when the newest one of its period came, taken or not.
+    """
+
+    FIELDS = ("last_ns", "last_share", "last_start_ns", "guess", "heard_ns")
+    PRIOR = (_NEVER, -1, _NEVER, 0, _NEVER)
 
 
 class Told:
@@ -84,7 +86,7 @@ class Told:
         place = self.places.get(report.series)
         if place is None:
             return True
-        last_ns, last_share, last_start_ns, _ = self.last.row(place)
+        last_ns, last_share, last_start_ns, *_ = self.last.row(place)
         share = _share(report)
         return (
             abs(share - last_share) >= _STEP
@@ -92,6 +94,13 @@ class Told:
             or report.ts_ns - last_ns >= report.duration_ns // _PER_WINDOW
             or abs(report.start_ns - last_start_ns) > _JITTER_NS
         )
+
+    def hear(self, report: Report) -> None:
+        """Note a report that says too little to be taken: what it confirms is as old as it, not as the last taken."""
+        self._heard(self.places[report.series], report.ts_ns)
+
+    def _heard(self, place: int, ts_ns: int) -> None:
+        self.last.data[HEARD_NS, place] = max(int(self.last.data[HEARD_NS, place]), ts_ns)
 
     def observe(self, ledger: WindowLedger, report: Report) -> None:
         """Take a report; the ledger holds every use that was settled before it."""
@@ -104,7 +113,8 @@ class Told:
         fresh = ledger.enter(row, at, start, np.array([overlap if report.first_request else 0]))
         if not fresh[0]:
             return
-        self.last.data[:, place] = report.ts_ns, _share(report), report.start_ns, report.guess or 0
+        self.last.data[:HEARD_NS, place] = report.ts_ns, _share(report), report.start_ns, report.guess or 0
+        self._heard(place, report.ts_ns)
         start, own = ledger.data[START_NS, row], ledger.data[USED, row] + report.counted
         if report.guess is None:
             total = np.maximum(report.limit - report.remaining - own, 0)
@@ -117,15 +127,6 @@ class Told:
         known = self.capacity.belief(one, report.ts_ns, start, ours)
         # Booked is what is surely theirs: rounding and doubt about the capacity are nobody's use.
         self.outside.observe(one, at, start, known.outside - np.sqrt(known.outside_var))
-
-    def age_s(self, series: int, duration_ns: int, now_ns: int) -> float:
-        """Seconds without a report of a window, less those in which one that says nothing new is passed over; 0 of a
-        window that nobody tells of: our own count is never stale."""
-        place = self.places.get(series)
-        if place is None:
-            return 0.0
-        last_ns: int = self.last.row(place)[LAST_NS]
-        return max(0.0, (now_ns - last_ns - duration_ns // _PER_WINDOW) / NS_PER_S)
 
     def row(self, series: int) -> ToldRow | None:
         """The stored state of a window, None where its provider never told of it."""
@@ -142,7 +143,8 @@ class Told:
     def load(self, series: int, duration_ns: int, row: ToldRow) -> None:
         """Restore what `row` gave."""
         place = self.place(series, duration_ns)
-        self.last.load(place, row.last)
+        # Before it was noted when a report was heard, the last one taken was the newest known.
+        self.last.load(place, row.last if len(row.last) > HEARD_NS else [*row.last, row.last[LAST_NS]])
         self.capacity.load(place, row.capacity)
         self.outside.load(place, row.outside)
         self.outside.rate.load(place, row.outside_use)

@@ -14,7 +14,7 @@ from tidegate.estimator.columns import BoolArray, FloatArray, IntArray
 from tidegate.estimator.draws import DRAWS, QUOTA_NORMALS
 from tidegate.estimator.exhaustion import Forecast, Known, forecast
 from tidegate.estimator.state import State
-from tidegate.estimator.told import GUESS, LAST_SHARE, WHOLE
+from tidegate.estimator.told import GUESS, HEARD_NS, LAST_SHARE, WHOLE
 from tidegate.estimator.windows import OUTSIDE, START_NS, USED, WindowState
 from tidegate.events.config import Window
 from tidegate.events.snapshots import Belief, WindowBelief
@@ -39,6 +39,8 @@ class ToldQuota(NamedTuple):
     """Expected further use of others until the reset; 0 where nobody tells."""
     capacities: list[Belief | None]
     outside: list[Belief | None]
+    heard_ns: IntArray
+    """When its provider last told of it; `now_ns` where nobody tells: our own count is never stale."""
 
     def added_to(self, belief: WindowBelief, k: int) -> WindowBelief:
         """The belief of window `k` with its capacity and the use of others."""
@@ -50,7 +52,12 @@ class ToldQuota(NamedTuple):
             capacity=self.capacities[k],
             outside=self.outside[k],
             outside_demand=float(self.outside_demand[k]),
+            told_at_ns=int(self.heard_ns[k]),
         )
+
+    def ages_s(self, now_ns: int) -> FloatArray:
+        """Age of what is told of each window, in seconds; 0 where nobody tells."""
+        return np.maximum(now_ns - self.heard_ns, 0) / 1e9
 
 
 def told_quota(
@@ -77,7 +84,9 @@ def told_quota(
         outside_demand=np.zeros(idx.size),
         capacities=[None] * idx.size,
         outside=[None] * idx.size,
+        heard_ns=np.full(idx.size, now_ns),
     )
+    found.heard_ns[at] = state.told.last.data[HEARD_NS, places]
     _expect_others(state, found, at, now_ns)
     shares = state.told.last.data[GUESS, places] > 0
     for k in at[~shares]:

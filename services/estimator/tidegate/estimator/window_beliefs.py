@@ -58,6 +58,8 @@ class _Quota(NamedTuple):
     free: FloatArray
     rolling: RollingQuota | None
     peaks: Peaks | None
+    ages_s: FloatArray
+    """Of what providers told; 0 where only our own count is known, which is never stale: every use of ours is in it."""
 
 
 def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[PoolId]) -> WindowBeliefs:
@@ -93,10 +95,12 @@ def window_beliefs(state: State, now_ns: int, routing: Routing, pools: Sequence[
     else:
         ahead = forecast_told(state, idx, ledger, told, now_ns, known)
         free = np.maximum(ledger.remaining - told.outside_demand, 0.0)
-    quota = _Quota(ledger if rolling is None else rolling.judged(ledger), limits, free, rolling, peaks)
+    ages_s = np.zeros(idx.size) if told is None else told.ages_s(now_ns)
+    judged = ledger if rolling is None else rolling.judged(ledger)
+    quota = _Quota(judged, limits, free, rolling, peaks, ages_s)
     prices = _shadow_prices(state, idx, places, quota, now_ns, routing)
     bounds = {pool.id: pool.uvi for pool in routing.pools}
-    index = _uvi(state, places, quota, now_ns, bounds)
+    index = _uvi(state, places, quota, bounds)
     alarms = _alarms(places, ahead, routing)
     fees = {pool.id: pool for pool in routing.pools if pool.fee_nanousd is not None}
     found: dict[PoolId, list[WindowBelief]] = {}
@@ -188,14 +192,12 @@ def _uvi(
     state: State,
     places: Sequence[_Place],
     quota: _Quota,
-    now_ns: int,
     bounds: Mapping[PoolId, UviLimits],
 ) -> uvi.Uvi:
     thresholds = uvi.thresholds_of([bounds[place.pool] for place in places])
     ledger = quota.ledger
     previous = indexes(state.window[place.series].status for place in places)
-    age_s = np.array([state.told.age_s(each.series, duration_ns(each.window), now_ns) for each in places])
-    return uvi.uvi(ledger.used / quota.limits, ledger.elapsed, age_s, previous, thresholds)
+    return uvi.uvi(ledger.used / quota.limits, ledger.elapsed, quota.ages_s, previous, thresholds)
 
 
 def _shadow_prices(
@@ -206,7 +208,7 @@ def _shadow_prices(
     now_ns: int,
     routing: Routing,
 ) -> FloatArray:
-    ledger, limits, remaining, rolling, peaks = quota
+    ledger, limits, remaining, rolling, peaks, _ = quota
     sketch = state.sketch.take(idx)
     ageing = None if rolling is None else rolling.ageing
     resets = ledger.resets_at_ns

@@ -103,6 +103,8 @@ class WindowBelief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Units that others used of the running period; None where the provider does not tell."""
     outside_demand: float | None = None
     """Units that others are expected to use until the reset."""
+    told_at_ns: Ns | None = None
+    """When the provider last told of it; None where it does not tell."""
     uvi: float | None = None
     status: UviStatus = "unknown"
     p_exhaust: float | None = None
