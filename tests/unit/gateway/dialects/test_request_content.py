@@ -560,7 +560,6 @@ REFUSED: list[tuple[Wire, dict[str, Any]]] = [
     (C, {"role": "assistant", "audio": {"id": "a"}}),
     (C, {"role": "assistant", "tool_calls": [{"id": "c"}]}),
     (C, {"role": "assistant", "tool_calls": [{"id": "c", "type": "custom"}]}),
-    (C, {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{"}}]}),
     (C, {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "[]"}}]}),
     (M, {"role": "tool", "content": "x"}),
     (M, {"role": "user", "content": 5}),
@@ -674,3 +673,43 @@ def test_of_reasoning_that_is_told_twice_the_summary_is_kept_and_the_rest_named(
     answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}
     _, warnings = items(told, answer, {"role": "user", "content": "q"}, upstream=C)
     assert "input.reasoning.content" in " ".join(warnings)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("{", {}),
+        ('{"a": 1, "b": "br', {"a": 1}),
+        ("[1]", {"INVALID_JSON": "[1]"}),
+        ("not json", {"INVALID_JSON": "not json"}),
+    ],
+)
+def test_a_call_that_is_no_object_does_not_end_the_conversation(written: str, shown: dict[str, Any]) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": written}}
+    turns = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "not understood"},
+    ]
+    made, warnings = chat(*turns)
+    assert made[1]["content"] == [{"type": "tool_use", "id": "c", "name": "f", "input": shown}]
+    assert warnings == ("tool_calls.arguments",)
+    longer, _ = chat(*turns, {"role": "assistant", "content": "sorry"}, {"role": "user", "content": "again"})
+    assert longer[: len(made)] == made
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+@pytest.mark.parametrize(
+    ("client", "upstream", "field"),
+    [
+        (C, M, "max_tokens"),
+        (C, R, "max_completion_tokens"),
+        (M, C, "max_tokens"),
+        (R, C, "max_output_tokens"),
+    ],
+)
+def test_a_bound_that_leaves_no_room_for_an_answer_is_refused(
+    client: Wire, upstream: Wire, field: str, limit: int
+) -> None:
+    with pytest.raises(RequestRefused, match=f"`{field}`: must be at least 1"):
+        sent(client, upstream, **{field: limit})

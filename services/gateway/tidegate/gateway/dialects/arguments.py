@@ -43,7 +43,7 @@ def to_object(text: str) -> dict[str, Any]:
 
 
 def to_shown_object(text: str) -> dict[str, Any]:
-    """The same of an answer, whose model may have written no object: its mistake, which the client's tool answers.
+    """The same of what a model wrote, which may be no object: its mistake, which the client's tool answers.
 
     Text that breaks off gives the members that are whole, as Anthropic's SDKs show a partial input; any other stands
     whole under INVALID_FIELD.

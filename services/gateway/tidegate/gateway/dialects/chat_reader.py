@@ -61,7 +61,8 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
 
 
 def _max_output_tokens(top: Fields) -> int | None:
-    old, new = top.integer("max_tokens"), top.integer("max_completion_tokens")
+    old = openai_options.output_limit(top, "max_tokens")
+    new = openai_options.output_limit(top, "max_completion_tokens")
     return old if new is None else new
 
 

@@ -44,7 +44,7 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
             top_p=top.number("top_p"),
             top_k=top.integer("top_k"),
         ),
-        max_output_tokens=top.integer("max_tokens"),
+        max_output_tokens=openai_options.output_limit(top, "max_tokens"),
         stop=_stop(top),
         reasoning=_reasoning(top, config),
         user=_user(top, notes),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidegate.gateway.dialects.arguments import as_function, to_object
+from tidegate.gateway.dialects.arguments import as_function, to_object, to_shown_object
 from tidegate.gateway.dialects.blocks import (
     Block,
     CacheMark,
@@ -15,7 +15,7 @@ from tidegate.gateway.dialects.blocks import (
     ToolCall,
     ToolResult,
 )
-from tidegate.gateway.dialects.faults import AnswerMalformed, Notes, RequestRefused
+from tidegate.gateway.dialects.faults import AnswerMalformed, Notes
 from tidegate.gateway.dialects.media import document_as_source
 from tidegate.gateway.dialects.names import ToolNames, fitted_id
 from tidegate.gateway.dialects.pairs import calls_last
@@ -98,10 +98,12 @@ class Turns:
         return None
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
+        text = as_function(call.arguments) if call.is_custom else call.arguments
         try:
-            arguments = to_object(as_function(call.arguments) if call.is_custom else call.arguments)
-        except AnswerMalformed as error:
-            raise RequestRefused("tool_calls.arguments", "must be a JSON object") from error
+            arguments = to_object(text)
+        except AnswerMalformed:  # what a model once wrote stands in the history for good: it must not end it
+            self._notes.drop("tool_calls.arguments")
+            arguments = to_shown_object(text)
         written = {"type": "tool_use", "id": fitted_id(call.id), "name": self._names.out(call.name)}
         return marked(written | {"input": arguments}, call.cache)
 

@@ -22,6 +22,15 @@ def sampling(top: Fields) -> Sampling:
     )
 
 
+def output_limit(top: Fields, name: str) -> int | None:
+    """A bound on the answer's tokens. Vendors that take 0 mean by it that no answer is wanted: nothing another
+    dialect can ask for."""
+    limit = top.integer(name)
+    if limit is not None and limit < 1:
+        raise top.wrong(name, "must be at least 1 where the upstream speaks another dialect")
+    return limit
+
+
 def stream_options(top: Fields) -> None:
     """How a stream is padded, and whether it ends with usage, concerns the client's side alone."""
     options = top.inner("stream_options")

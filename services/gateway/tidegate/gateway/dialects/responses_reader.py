@@ -56,7 +56,7 @@ def read(body: dict[str, Any], notes: Notes) -> Request:
         output=form,
         verbosity=verbosity,
         sampling=openai_options.sampling(top),
-        max_output_tokens=top.integer("max_output_tokens"),
+        max_output_tokens=openai_options.output_limit(top, "max_output_tokens"),
         reasoning=_reasoning(top, notes),
         user=openai_options.user(top),
         metadata=top.json("metadata"),
