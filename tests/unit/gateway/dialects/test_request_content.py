@@ -560,7 +560,6 @@ REFUSED: list[tuple[Wire, dict[str, Any]]] = [
     (C, {"role": "assistant", "audio": {"id": "a"}}),
     (C, {"role": "assistant", "tool_calls": [{"id": "c"}]}),
     (C, {"role": "assistant", "tool_calls": [{"id": "c", "type": "custom"}]}),
-    (C, {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "[]"}}]}),
     (M, {"role": "tool", "content": "x"}),
     (M, {"role": "user", "content": 5}),
     (M, {"role": "user", "content": [{"type": "hologram"}]}),
