@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.dialect_calls import body, sent
+from support.dialect_calls import LEAST, body, sent
 from tidegate.gateway.dialects import translate
 from tidegate.gateway.dialects.blocks import Wire
 from tidegate.gateway.dialects.faults import RequestRefused
@@ -711,4 +711,4 @@ def test_a_bound_that_leaves_no_room_for_an_answer_is_refused(
     client: Wire, upstream: Wire, field: str, limit: int
 ) -> None:
     with pytest.raises(RequestRefused, match=f"`{field}`: must be at least 1"):
-        sent(client, upstream, **{field: limit})
+        translate.request(client, upstream, LEAST[client] | {field: limit}, model="m")
