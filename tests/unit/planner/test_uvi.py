@@ -26,7 +26,7 @@ from support.planning import (
 )
 from tidegate.events.config import Pool, Routing, UviBlocks
 from tidegate.events.decision import DecisionMade
-from tidegate.events.snapshots import RateSnapshot, UviStatus, WindowBelief
+from tidegate.events.snapshots import Belief, RateSnapshot, UviStatus, WindowBelief
 from tidegate.events.types import WindowId
 from tidegate.planner.explain import explain
 from tidegate.planner.replay import replay, verify
@@ -90,9 +90,7 @@ def test_a_pool_in_surplus_comes_before_all_others_whatever_they_cost_and_howeve
     assert ranks(plan(world(config, slow, of_pool("p", believed("ok"))))) == ["fast", "slow"]
 
 
-def belief(mean: float) -> Any:
-    from tidegate.events.snapshots import Belief
-
+def belief(mean: float) -> Belief:
     return Belief(mean, 1.0)
 
 
@@ -146,6 +144,17 @@ def test_where_every_pool_is_refused_the_client_is_told_when_the_first_comes_aga
     beliefs = [of_pool("p", believed("critical", ends_ns=later)), of_pool("q", believed("critical"))]
     made = plan(world(config, *beliefs))
     assert (made.chosen, made.retry_at_ns) == (None, END_NS)
+
+
+def test_a_refusal_outlives_the_worse_of_two_windows_while_the_other_still_refuses() -> None:
+    windows = window("w", "requests", 9), window("v", "requests", 9, duration_s=7_200.0)
+    config = routing(
+        [target("a", pool="p"), target("b", priced(1, 1))], [flat("p", *windows)], uvi_blocks="stressed"
+    )
+    later_ns = END_NS + HOUR_NS
+    view = world(config, of_pool("p", believed("critical"), believed("stressed", "v", later_ns)))
+    assert verdict(plan(view, now_ns=END_NS), "a").reason == "uvi"
+    assert verdict(plan(view, now_ns=later_ns), "a").rank is not None
 
 
 POOL = Pool(id=flat("p").id, windows=(window("w", "requests", 9), window("v", "requests", 9)))

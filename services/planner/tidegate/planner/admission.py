@@ -200,7 +200,9 @@ def cooldown(facts: CandidateFacts, local: LocalView, now_ns: int) -> Refusal | 
 def schedule(facts: CandidateFacts, now_ns: int) -> Refusal | None:
     """The pool's quota is used so much faster than time passes that the route refuses it."""
     uvi = facts.uvi
-    if uvi is None or uvi.blocked_by is None or now_ns >= uvi.until_ns:
+    if uvi is None or uvi.blocked_by is None:
+        return None
+    if uvi.blocked_until_ns is not None and now_ns >= uvi.blocked_until_ns:
         return None
     return Refusal("uvi", uvi.blocked_by, uvi.blocked_until_ns)
 

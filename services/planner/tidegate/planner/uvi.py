@@ -26,7 +26,7 @@ _NEVER = 1 << 62
 
 
 class PoolUvi(msgspec.Struct, frozen=True, gc=False):
-    """The bucket of a pool by its worst window, and whether the route refuses it. Both end with the period."""
+    """The bucket of a pool by its worst window, and whether the route refuses it. Each ends with its windows."""
 
     bucket: int
     until_ns: int
